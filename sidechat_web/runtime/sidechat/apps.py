@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class SidechatConfig(AppConfig):
+    name = "sidechat_web.runtime.sidechat"
+    label = "sidechat"

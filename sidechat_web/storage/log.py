@@ -1,0 +1,193 @@
+"""The only writer of events. An append is one transaction that moves the session's head by compare-and-set.
+
+All functions are sync and must run in a database thread. After the commit, listeners hear that a log grew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from sidechat_web.core import codec, jsontext
+from sidechat_web.core.errors import SidechatError
+from sidechat_web.core.events import ASSISTANT_CHUNK, ASSISTANT_MESSAGE, SESSION_TITLE, Draft
+from sidechat_web.core.events import Event as LogEvent
+from sidechat_web.core.head import Head, advance
+
+from .ids import now_ms
+from .models import Event, Session
+
+Listener = Callable[[str, int, bool], None]  # session id, new length of the log, chunks only
+_listeners: list[Listener] = []
+
+
+class AppendConflict(SidechatError):
+    """Another writer moved the head first; read again and decide anew."""
+
+    code = "conflict"
+
+
+class TurnGone(SidechatError):
+    """The turn that this writer runs is no longer the open one."""
+
+    code = "turn_gone"
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkBatch:
+    """Stream chunks of one session's open turn, in order: `bodies` are `(time, chunk data)`."""
+
+    session_id: str
+    turn: int
+    bodies: Sequence[tuple[int, dict[str, object]]]
+
+
+def on_append(listener: Listener) -> None:
+    """Call `listener` after every committed append, in the committing thread."""
+    _listeners.append(listener)
+
+
+def lock(session_id: str) -> Session:
+    """The session row, locked until the transaction ends. Raises Session.DoesNotExist, also when deleted."""
+    return Session.objects.select_for_update().get(pk=session_id, deleted_at=None)
+
+
+@transaction.atomic
+def append(session_id: str, drafts: Sequence[Draft], *, turn: int | None = None) -> list[LogEvent]:
+    """Append `drafts` in order and return them as events.
+
+    `turn` fences a runner: raises TurnGone unless that turn is the open one. Raises AppendConflict
+    when another writer won the seq.
+    """
+    session = lock(session_id)
+    if turn is not None and session.open_turn != turn:
+        raise TurnGone(f"turn {turn} of {session_id} is no longer open")
+    return append_locked(session, drafts)
+
+
+def append_locked(session: Session, drafts: Sequence[Draft]) -> list[LogEvent]:
+    """Append to a session that the running transaction has locked; updates `session`'s head fields."""
+    if not drafts:
+        return []
+    time = max(now_ms(), session.last_time)
+    head, events, rows = session.head, [], []
+    for draft in drafts:
+        event = draft.at(head.next_seq, time)
+        head = advance(head, event)
+        events.append(event)
+        rows.append(_row(session.pk, [event]))
+    _move_head(session, head, events)
+    Event.objects.bulk_create(rows)
+    _announce(session.pk, head.next_seq, False)
+    return events
+
+
+@transaction.atomic
+def append_chunks(batches: Iterable[ChunkBatch]) -> dict[str, int]:
+    """Flush the chunk buffers of many sessions in one transaction, one row a batch.
+
+    Returns the new length of each log. A batch whose turn is no longer open is dropped: its runner
+    lost the turn and will hear so at its next append.
+    """
+    by_id = {b.session_id: b for b in batches if b.bodies}
+    lengths: dict[str, int] = {}
+    rows = []
+    found = Session.objects.select_for_update().filter(pk__in=by_id, deleted_at=None).order_by("pk")
+    for session in found.only("pk", "next_seq", "last_time", "open_turn"):
+        batch = by_id[session.pk]
+        if session.open_turn != batch.turn:
+            continue
+        events = _chunk_events(batch, session.next_seq, session.last_time)
+        rows.append(_row(session.pk, events))
+        lengths[session.pk] = length = events[-1].seq + 1
+        _compare_and_set(session, next_seq=length, last_time=events[-1].time)
+    Event.objects.bulk_create(rows)
+    for session_id, length in lengths.items():
+        _announce(session_id, length, True)
+    return lengths
+
+
+def import_rows(session: Session, rows: Sequence[Event], head: Head) -> None:
+    """Add verbatim rows of a foreign log and set the head; the transaction must hold the session's lock."""
+    Event.objects.bulk_create(rows, batch_size=2000)
+    _compare_and_set(session, **_head_fields(head))
+    _announce(session.pk, head.next_seq, False)
+
+
+def _chunk_events(batch: ChunkBatch, seq: int, last_time: int) -> list[LogEvent]:
+    events = []
+    for offset, (time, data) in enumerate(batch.bodies):
+        last_time = max(time, last_time)
+        events.append(LogEvent(seq + offset, last_time, ASSISTANT_CHUNK, data))
+    return events
+
+
+def _row(session_id: str, events: Sequence[LogEvent]) -> Event:
+    first, last = events[0], events[-1]
+    chunk = first.type == ASSISTANT_CHUNK
+    lines = codec.join(codec.pack(events)) if chunk else codec.encode(first)
+    return Event(
+        session_id=session_id,
+        seq=first.seq,
+        last_seq=last.seq,
+        type=first.type,
+        chunk=chunk,
+        time=first.time,
+        lines=lines,
+    )
+
+
+def _move_head(session: Session, head: Head, events: Sequence[LogEvent]) -> None:
+    fields = {**_head_fields(head), **_projection(session, events)}
+    _compare_and_set(session, **fields)
+
+
+def _compare_and_set(session: Session, **fields: object) -> None:
+    moved = Session.objects.filter(pk=session.pk, next_seq=session.next_seq).update(**fields)
+    if not moved:
+        raise AppendConflict(f"another writer appended to {session.pk} first")
+    for name, value in fields.items():
+        setattr(session, name, value)
+
+
+def _head_fields(head: Head) -> dict[str, object]:
+    return {
+        "next_seq": head.next_seq,
+        "last_time": head.last_time,
+        "open_turn": head.open_turn,
+        "stable": head.stable,
+        "last_turn": head.last_turn,
+        "last_reason": head.last_reason,
+    }
+
+
+def _projection(session: Session, events: Sequence[LogEvent]) -> dict[str, object]:
+    """Presentation fields that these events change: activity, title, own usage, context size."""
+    fields: dict[str, object] = {"updated_at": events[-1].time}
+    totals = {"input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 0, "reasoning_tokens": 0}
+    for event in events:
+        if event.type == SESSION_TITLE:
+            fields["title"] = event.data["title"]
+        elif event.type == ASSISTANT_MESSAGE and (usage := event.data.get("usage")):
+            totals["input_tokens"] += usage.get("inputTokens", 0)
+            totals["output_tokens"] += usage.get("outputTokens", 0)
+            totals["cache_read_tokens"] += usage.get("cacheReadTokens", 0)
+            totals["reasoning_tokens"] += usage.get("reasoningTokens", 0)
+            fields["context_used"] = sum(
+                usage.get(k, 0) for k in ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
+            )
+    for name, added in totals.items():
+        if added:
+            fields[name] = getattr(session, name) + added
+    return fields
+
+
+def _announce(session_id: str, length: int, chunks_only: bool) -> None:
+    transaction.on_commit(lambda: [listener(session_id, length, chunks_only) for listener in _listeners])
+
+
+def normal_bytes(event: LogEvent) -> bytes:
+    """What `Event.normal` holds for an upgraded foreign event."""
+    return jsontext.dump_bytes(codec.envelope(event))

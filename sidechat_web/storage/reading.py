@@ -1,0 +1,114 @@
+"""The effective log: a session's inherited prefix and its own events, read as one contiguous log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Max, Q, QuerySet
+
+from sidechat_web.core import codec, jsontext
+from sidechat_web.core.events import TURN_START
+from sidechat_web.core.events import Event as LogEvent
+from sidechat_web.core.surface import Surface
+
+from .models import Event, Segment, Session
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Events `[start, stop)` of an effective log stand in the rows of session `origin`."""
+
+    origin: str
+    start: int
+    stop: int
+
+
+def spans(session: Session) -> list[Span]:
+    """Where each part of the effective log stands, in order, without gaps, up to the head."""
+    out: list[Span] = []
+    if session.base:
+        rows = Segment.objects.filter(session=session).order_by("start").values_list("origin_id", "start", "stop")
+        out = [Span(*row) for row in rows]
+    return [*out, Span(session.pk, session.base, session.next_seq)]
+
+
+def events(
+    session: Session, *, after: int = -1, stop: int | None = None, chunks: bool = False, types: Sequence[str] = ()
+) -> Iterator[LogEvent]:
+    """The events with `after < seq < stop`, in order. `stop` defaults to the head that `session` was read with."""
+    stop = session.next_seq if stop is None else min(stop, session.next_seq)
+    for span in spans(session):
+        low, high = max(after + 1, span.start), min(stop, span.stop)
+        if low < high:
+            yield from _span_events(span.origin, low, high, chunks, types)
+
+
+def tail(session: Session, limit: int, *, before: int | None = None, types: Sequence[str] = ()) -> list[LogEvent]:
+    """The last `limit` non-chunk events with `seq < before` (default: the head), in log order."""
+    before = session.next_seq if before is None else min(before, session.next_seq)
+    out: list[LogEvent] = []
+    for span in reversed(spans(session)):
+        high = min(before, span.stop)
+        if high <= span.start or len(out) >= limit:
+            continue
+        rows = _rows(span.origin, types).filter(chunk=False, seq__gte=span.start, seq__lt=high)
+        for row in rows.order_by("-seq")[: limit - len(out)]:
+            out += _decode(row)
+    out.reverse()
+    return out
+
+
+def event(session: Session, seq: int) -> LogEvent | None:
+    """The one event at `seq`, chunk or not; None outside the log."""
+    return next(events(session, after=seq - 1, stop=seq + 1, chunks=True), None)
+
+
+def surface(session: Session, *, stop: int | None = None) -> Surface:
+    """The folded surface of the prefix `[0, stop)`."""
+    return Surface.of(events(session, stop=stop))
+
+
+def next_turn_start(session: Session, seq: int) -> int | None:
+    """The seq of the first `turn/start` after `seq`, or None."""
+    found = next(events(session, after=seq, types=[TURN_START]), None)
+    return None if found is None else found.seq
+
+
+def lines(session: Session, *, after: int = -1) -> Iterator[bytes]:
+    """The log's lines verbatim, from the first row that starts after `after`, header excluded."""
+    for span in spans(session):
+        rows = _rows(span.origin).filter(seq__gte=max(span.start, after + 1), seq__lt=span.stop).order_by("seq")
+        for row in rows.iterator(_BATCH):
+            if row.last_seq < span.stop:
+                yield from bytes(row.lines).split(b"\n")
+            else:
+                yield from codec.pack([e for e in _decode(row) if e.seq < span.stop])
+
+
+def _span_events(origin: str, low: int, high: int, chunks: bool, types: Sequence[str]) -> Iterator[LogEvent]:
+    rows = _rows(origin, types).filter(seq__lt=high)
+    if chunks:
+        first = Event.objects.filter(session_id=origin, seq__lte=low).aggregate(at=Max("seq"))["at"]
+        rows = rows.filter(seq__gte=low if first is None else first)
+    else:
+        rows = rows.filter(chunk=False, seq__gte=low)
+    for row in rows.order_by("seq").iterator(_BATCH):
+        for found in _decode(row):
+            if low <= found.seq < high:
+                yield found
+
+
+def _rows(origin: str, types: Sequence[str] = ()) -> QuerySet[Event]:
+    rows = Event.objects.filter(session_id=origin).only("seq", "last_seq", "lines", "normal", "chunk")
+    return rows.filter(Q(type__in=types)) if types else rows
+
+
+def _decode(row: Event) -> list[LogEvent]:
+    if row.normal is not None:
+        return [codec.from_envelope(jsontext.loads(bytes(row.normal)))]
+    if not row.chunk:
+        return codec.decode(bytes(row.lines))
+    return [found for line in bytes(row.lines).split(b"\n") for found in codec.decode(line)]

@@ -1,0 +1,5 @@
+"""Every HTTP route."""
+
+from django.urls import URLPattern, URLResolver
+
+urlpatterns: list[URLPattern | URLResolver] = []

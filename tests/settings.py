@@ -1,0 +1,13 @@
+"""The product's own settings, on a throw-away data directory and without real providers."""
+
+import os
+import tempfile
+
+os.environ["SIDECHAT_DATA_DIR"] = os.environ.get("SIDECHAT_TEST_DATA_DIR") or tempfile.mkdtemp(prefix="sidechat-test-")
+for _name in list(os.environ):
+    if _name.startswith("SIDECHAT_OPENAI") or _name.endswith("_API_KEY") or _name in ("REDIS_URL", "OLLAMA_HOST"):
+        del os.environ[_name]
+
+from sidechat_web.settings import *  # noqa: E402, F403
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
