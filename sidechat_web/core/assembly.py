@@ -35,7 +35,7 @@ class Assembly:
             self._blocks[chunk["index"]] = chunk["block"]
             self._frozen.add(chunk["index"])
         elif kind == "block-start":
-            self._open(chunk["index"], _EMPTY[chunk["blockType"]] if chunk["blockType"] in _EMPTY else {})
+            self._open(chunk["index"], _EMPTY.get(chunk["blockType"], {}))
         elif kind == "tool-call-delta":
             block = self._open(chunk["index"], {"type": "tool-call", "id": chunk["id"], "name": ""})
             block["id"] = chunk["id"]

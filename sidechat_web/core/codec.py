@@ -6,6 +6,7 @@ A packed row is a storage encoding only: after reading there are no such types.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -106,7 +107,7 @@ def _row(run: Sequence[Event]) -> dict[str, Any]:
         data["id"] = chunk["id"]
         if "name" in chunk:
             data["name"] = chunk["name"]
-    data["dt"] = [b.time - a.time for a, b in zip(run, run[1:], strict=False)]
+    data["dt"] = [b.time - a.time for a, b in itertools.pairwise(run)]
     data[items] = [e.data["chunk"][item] for e in run]
     return {"type": row_type, "seq0": run[0].seq, "time0": run[0].time, "data": data}
 
