@@ -9,5 +9,10 @@ for _name in list(os.environ):
         del os.environ[_name]
 
 from sidechat_web.settings import *  # noqa: E402, F403
+from sidechat_web.settings import DATABASES  # noqa: E402
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+DATABASES["default"].setdefault("TEST", {})
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    # A file, as in the product: threads have connections of their own.
+    DATABASES["default"]["TEST"]["NAME"] = os.path.join(os.environ["SIDECHAT_DATA_DIR"], "test.sqlite3")

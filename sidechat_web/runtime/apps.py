@@ -4,3 +4,10 @@ from django.apps import AppConfig
 class RuntimeConfig(AppConfig):
     name = "sidechat_web.runtime"
     label = "runtime"
+
+    def ready(self) -> None:
+        from sidechat_web.storage import log
+
+        from . import live
+
+        log.on_append(lambda session_id, _length, chunks: live.ring(session_id, "chunks" if chunks else "log"))

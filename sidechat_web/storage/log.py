@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models import Max
 
 from sidechat_web.core import codec, jsontext
 from sidechat_web.core.errors import SidechatError
@@ -17,7 +18,7 @@ from sidechat_web.core.events import Event as LogEvent
 from sidechat_web.core.head import Head, advance
 
 from .ids import now_ms
-from .models import Event, Session
+from .models import Event, Segment, Session
 
 Listener = Callable[[str, int, bool], None]  # session id, new length of the log, chunks only
 _listeners: list[Listener] = []
@@ -175,9 +176,7 @@ def _projection(session: Session, events: Sequence[LogEvent]) -> dict[str, objec
             totals["output_tokens"] += usage.get("outputTokens", 0)
             totals["cache_read_tokens"] += usage.get("cacheReadTokens", 0)
             totals["reasoning_tokens"] += usage.get("reasoningTokens", 0)
-            fields["context_used"] = sum(
-                usage.get(k, 0) for k in ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
-            )
+            fields["context_used"] = context_tokens(usage)
     for name, added in totals.items():
         if added:
             fields[name] = getattr(session, name) + added
@@ -186,6 +185,19 @@ def _projection(session: Session, events: Sequence[LogEvent]) -> dict[str, objec
 
 def _announce(session_id: str, length: int, chunks_only: bool) -> None:
     transaction.on_commit(lambda: [listener(session_id, length, chunks_only) for listener in _listeners])
+
+
+def context_tokens(usage: dict[str, int]) -> int:
+    """How many tokens of context stand after a request with this usage."""
+    return sum(usage.get(k, 0) for k in ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens"))
+
+
+def erase_unreferenced(session_ids: Iterable[str]) -> None:
+    """Erase the rows of tombstoned sessions past the longest prefix that a living fork refers to."""
+    for pk in session_ids:
+        living = Segment.objects.filter(origin=pk, session__deleted_at=None)
+        kept = living.aggregate(stop=Max("stop"))["stop"] or 0
+        Event.objects.filter(session=pk, seq__gte=kept).delete()
 
 
 def normal_bytes(event: LogEvent) -> bytes:

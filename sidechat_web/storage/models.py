@@ -42,6 +42,7 @@ class Session(models.Model):
     base = models.BigIntegerField(default=0)
     read_only = models.BooleanField(default=False)  # another program writes this log
     imported = models.BooleanField(default=False)
+    foreign_length = models.BigIntegerField(default=0)  # how many leading events another program wrote
 
     # head of the log, written by storage.log only
     next_seq = models.BigIntegerField(default=0)

@@ -1,0 +1,163 @@
+"""Turns as asyncio tasks of this process.
+
+A bell on a session starts its next turn, if none is open and something waits; many processes may hear
+the same bell, and the transaction that opens the turn lets one win. A slow round (every few seconds)
+finds what no bell announced: turns of dead runners, waiting input, requests to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from django.db.models import Q
+
+from sidechat_web.storage.models import Injection, QueueItem, Session
+
+from . import hooks, live, repair
+from .db import in_db
+from .flusher import Flusher
+from .presence import Presence, alive
+from .turn import Turn, TurnRun, open_next
+
+ROUND_SECONDS: Final = 3.0
+_logger = logging.getLogger(__name__)
+
+
+class Runner:
+    """All turns that this process runs. Lives on one event loop; `rang` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._presence = Presence()
+        self._flusher = Flusher()
+        self._driving: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._runs: dict[str, TurnRun] = {}
+        self._background: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        """Repair what dead runners left, take up what waits, then listen for bells."""
+        await in_db(self._presence.arrive)
+        self._unlisten = live.listen(self)
+        await self._round()
+        self._spawn(self._flusher.run())
+        self._spawn(self._rounds())
+
+    async def stop(self) -> None:
+        """Leave: running turns are abandoned (their streamed text is flushed) and closed as interrupted."""
+        self._unlisten()
+        tasks = [*self._background, *self._driving.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._flusher.flush()
+        await in_db(self._leave)
+
+    def rang(self, session_id: str, topic: live.Topic) -> None:
+        if topic in ("queue", "gone"):
+            self._loop.call_soon_threadsafe(self._poke, session_id)
+
+    def streamed(self, session_id: str, delta: live.Delta) -> None:
+        pass
+
+    def _poke(self, session_id: str) -> None:
+        if session_id in self._driving:
+            self._again.add(session_id)
+            if session_id in self._runs:
+                self._spawn(self._obey(session_id))
+        else:
+            self._driving[session_id] = self._spawn(self._drive(session_id))
+
+    async def _drive(self, session_id: str) -> None:
+        """Run turns of one session until nothing waits."""
+        try:
+            while True:
+                self._again.discard(session_id)
+                turn = await in_db(open_next, session_id, self._presence.id)
+                if turn is not None:
+                    await self._run(turn)
+                elif session_id not in self._again:
+                    return
+        except Exception:
+            _logger.exception("running %s failed; its turn will be closed as interrupted", session_id)
+            await in_db(repair.close_abandoned, session_id, self._presence.id)
+        finally:
+            self._driving.pop(session_id, None)
+
+    async def _run(self, turn: Turn) -> None:
+        run = self._runs[turn.session_id] = TurnRun(turn, self._flusher)
+        try:
+            await run.run()
+        finally:
+            self._runs.pop(turn.session_id, None)
+
+    async def _obey(self, session_id: str) -> None:
+        for stopped in await in_db(_stops_among, [session_id]):
+            if stopped in self._runs:
+                self._runs[stopped].stop()
+
+    async def _rounds(self) -> None:
+        while True:
+            await asyncio.sleep(ROUND_SECONDS)
+            try:
+                await self._round()
+            except Exception:
+                _logger.exception("the runner's round failed; trying again")
+
+    async def _round(self) -> None:
+        await in_db(self._presence.beat)
+        for session_id in await in_db(_find_work):
+            self._poke(session_id)
+        for stopped in await in_db(_stops_among, list(self._runs)):
+            if stopped in self._runs:
+                self._runs[stopped].stop()
+
+    def _leave(self) -> None:
+        repair.repair_abandoned(alive() - {self._presence.id})
+        self._presence.leave()
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A task outside any request: the spawning request's context (and its database thread) ends before it."""
+        task = self._loop.create_task(work, context=contextvars.Context())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+
+def _find_work() -> list[str]:
+    """Repair abandoned turns, let plug-ins recover, and name the sessions where something waits."""
+    repair.repair_abandoned(alive())
+    hooks.each(hooks.recover)
+    queued = QueueItem.objects.filter(seq=None).values("session_id")
+    injected = Injection.objects.filter(state=Injection.State.PENDING).values("session_id")
+    idle = Session.objects.filter(open_turn=None, deleted_at=None, read_only=False)
+    return list(idle.filter(Q(pk__in=queued) | Q(pk__in=injected)).values_list("pk", flat=True))
+
+
+def _stops_among(session_ids: list[str]) -> list[str]:
+    """Those of the running sessions that shall stop: asked to, or deleted."""
+    if not session_ids:
+        return []
+    return list(Session.objects.filter(pk__in=session_ids, stop_requested=True).values_list("pk", flat=True))
+
+
+_runner: Runner | None = None
+
+
+async def start() -> None:
+    """Start this process's runner; once, whoever calls first."""
+    global _runner
+    if _runner is None:
+        _runner = Runner()
+        await _runner.start()
+
+
+async def stop() -> None:
+    global _runner
+    runner, _runner = _runner, None
+    if runner is not None:
+        await runner.stop()
