@@ -58,7 +58,7 @@ async def running(transactional_db, provider) -> AsyncIterator[None]:
 async def idle(*sessions: Session, seconds: float = 20) -> None:
     """Wait until no turn of these sessions is open and nothing waits for them; refreshes the rows."""
     async with asyncio.timeout(seconds):
-        while not await sync_to_async(_is_idle)(sessions):  # noqa: ASYNC110
+        while not await sync_to_async(_is_idle)(sessions):
             await asyncio.sleep(0.02)
 
 

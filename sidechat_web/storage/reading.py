@@ -1,9 +1,13 @@
-"""The effective log: a session's inherited prefix and its own events, read as one contiguous log."""
+"""The effective log: a session's inherited prefix and its own events, read as one contiguous log.
+
+Reads go to the head that the database has now, not to the one that a `Session` row was read with.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from django.db.models import Max, Q, QuerySet
 
@@ -14,7 +18,8 @@ from sidechat_web.core.surface import Surface
 
 from .models import Event, Segment, Session
 
-_BATCH = 500
+_BATCH: Final = 500
+_NO_END: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +32,27 @@ class Span:
 
 
 def spans(session: Session) -> list[Span]:
-    """Where each part of the effective log stands, in order, without gaps, up to the head."""
+    """Where each part of the effective log stands, in order, without gaps; the last one has no end."""
     out: list[Span] = []
     if session.base:
         rows = Segment.objects.filter(session=session).order_by("start").values_list("origin_id", "start", "stop")
         out = [Span(*row) for row in rows]
-    return [*out, Span(session.pk, session.base, session.next_seq)]
+    return [*out, Span(session.pk, session.base, _NO_END)]
 
 
 def events(
     session: Session, *, after: int = -1, stop: int | None = None, chunks: bool = False, types: Sequence[str] = ()
 ) -> Iterator[LogEvent]:
-    """The events with `after < seq < stop`, in order. `stop` defaults to the head that `session` was read with."""
-    stop = session.next_seq if stop is None else min(stop, session.next_seq)
+    """The events with `after < seq < stop`, in order; chunk events only with `chunks`."""
     for span in spans(session):
-        low, high = max(after + 1, span.start), min(stop, span.stop)
+        low, high = max(after + 1, span.start), min(_NO_END if stop is None else stop, span.stop)
         if low < high:
             yield from _span_events(span.origin, low, high, chunks, types)
 
 
 def tail(session: Session, limit: int, *, before: int | None = None, types: Sequence[str] = ()) -> list[LogEvent]:
     """The last `limit` non-chunk events with `seq < before` (default: the head), in log order."""
-    before = session.next_seq if before is None else min(before, session.next_seq)
+    before = _NO_END if before is None else before
     out: list[LogEvent] = []
     for span in reversed(spans(session)):
         high = min(before, span.stop)
