@@ -1,0 +1,127 @@
+"""The Chat Completions request body as a pure function of the folded header and the derived messages.
+
+Equal header and prefix give equal bytes, so a provider's prefix cache holds and any request can be
+rebuilt from the log. Key order is fixed; the interleaving of an assistant's blocks is lost here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from . import jsontext
+from .errors import SidechatError
+from .events import Block, Message, text_of
+
+NO_OUTPUT: Final = "(no output)"
+_EFFORTS: Final = ("low", "high", "max")
+
+
+class WireError(SidechatError):
+    """A history or header that this wire form cannot say."""
+
+
+def body(header: dict[str, Any], messages: Sequence[Message], *, cache_key: str | None = None) -> dict[str, Any]:
+    """The request body, keys in wire order.
+
+    Raises WireError: `unsupported_content` for an image, `unsupported_reasoning_effort` for an effort
+    other than off, low, high and max.
+    """
+    config = header["config"]
+    out: dict[str, Any] = {
+        "model": config["model"],
+        "messages": [*_system(header), *(wire for message in messages for wire in _wire(message))],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if cache_key is not None:
+        out["prompt_cache_key"] = cache_key
+    out |= _thinking(config.get("reasoningEffort"))
+    tools = header.get("tools")
+    if tools and isinstance(tools, list):
+        out["tools"] = [_tool(tool) for tool in tools]
+    for key, name in (("temperature", "temperature"), ("maxTokens", "max_tokens"), ("stop", "stop")):
+        if config.get(key) is not None:
+            out[name] = config[key]
+    return out
+
+
+def encode(request: dict[str, Any]) -> bytes:
+    """The bytes that are sent: compact JSON, non-ASCII raw, lone surrogates escaped."""
+    return jsontext.dump_bytes(request)
+
+
+def _system(header: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if header.get("system") is not None:
+        yield {"role": "system", "content": header["system"]}
+
+
+def _wire(message: Message) -> Iterator[dict[str, Any]]:
+    _refuse_images(message["content"])
+    if message["role"] == "assistant":
+        yield _assistant(message)
+    elif message["role"] == "system":
+        yield {"role": "system", "content": text_of(message)}
+    else:
+        yield from _user(message)
+
+
+def _assistant(message: Message) -> dict[str, Any]:
+    out: dict[str, Any] = {"role": "assistant", "content": text_of(message)}
+    if reasoning := _joined(message["content"], "reasoning"):
+        out["reasoning_content"] = reasoning
+    if calls := _of_type(message["content"], "tool-call"):
+        out["tool_calls"] = [_call(block) for block in calls]
+    return out
+
+
+def _user(message: Message) -> Iterator[dict[str, Any]]:
+    """One user message, unless there are only tool results, then one tool message per result."""
+    text = text_of(message)
+    results = _of_type(message["content"], "tool-result")
+    if text or not results:
+        yield {"role": "user", "content": text}
+    for block in results:
+        content = _joined(block["content"], "text") or NO_OUTPUT
+        yield {"role": "tool", "tool_call_id": block["toolCallId"], "content": content}
+
+
+def _call(block: Block) -> dict[str, Any]:
+    return {
+        "id": block["id"],
+        "type": "function",
+        "function": {"name": block["name"], "arguments": block["arguments"]},
+    }
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    """A tool schema; keys that the header's entry lacks stay absent."""
+    given = tool if isinstance(tool, dict) else {}
+    return {"type": "function", "function": {k: given[k] for k in ("name", "description", "parameters") if k in given}}
+
+
+def _thinking(effort: str | None) -> dict[str, Any]:
+    if effort is None:
+        return {}
+    if effort == "off":
+        return {"thinking": {"type": "disabled"}}
+    if effort not in _EFFORTS:
+        known = ", ".join(("off", *_EFFORTS))
+        raise WireError(f"reasoning effort {effort!r}: expected one of {known}", "unsupported_reasoning_effort")
+    return {"thinking": {"type": "enabled"}, "reasoning_effort": effort}
+
+
+def _refuse_images(blocks: Sequence[Block]) -> None:
+    for block in blocks:
+        if block.get("type") == "image":
+            raise WireError("an image cannot be sent in the text form of this wire", "unsupported_content")
+        if block.get("type") == "tool-result":
+            _refuse_images(block["content"])
+
+
+def _of_type(blocks: Sequence[Block], kind: str) -> list[Block]:
+    return [block for block in blocks if block.get("type") == kind]
+
+
+def _joined(blocks: Sequence[Block], kind: str) -> str:
+    return "".join(block["text"] for block in _of_type(blocks, kind))
