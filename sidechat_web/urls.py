@@ -1,5 +1,7 @@
 """Every HTTP route."""
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, include, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("accounts/", include("sidechat_web.accounts.urls")),
+]
