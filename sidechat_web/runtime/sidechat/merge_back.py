@@ -15,7 +15,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from sidechat_web.core import events as ev
 from sidechat_web.core.errors import SidechatError, TurnOpen
@@ -47,7 +47,7 @@ def merge(side: Session, *, text: str | None = None, steer: bool = False) -> Mer
             commands.check_text(text)
         written = None if text is None or (draft is not None and text == draft.text) else text
         key = _key(side, turns.through_seq(own), written)
-        found = Merge.objects.select_related("injection").filter(key=key, state__in=LIVE).first()
+        found = _rows().filter(key=key, state__in=LIVE).first()
         if found is not None:
             return found
         through = _check_allowed(side, own, written)
@@ -94,7 +94,7 @@ def capped(side: Session, body: str) -> note.Note:
 def cancel(session: Session, merge_id: str) -> Merge:
     """Withdraw a merge that is not delivered yet. Raises SidechatError `not_found` or `delivered`."""
     with transaction.atomic():
-        found = Merge.objects.select_related("injection").filter(_of(session), pk=merge_id).first()
+        found = _rows().filter(_of(session), pk=merge_id).first()
         if found is None:
             raise SidechatError("no such merge", "not_found")
         if found.state == Merge.State.SUBMITTED and found.injection is not None:
@@ -133,8 +133,7 @@ def retract(parent: Session, seq: int) -> ev.Event:
 
 def merges_of(session: Session) -> list[dict[str, Any]]:
     """The merges from or into `session`, oldest first, in the API's shape."""
-    rows = Merge.objects.select_related("injection").filter(_of(session)).order_by("created_at", "id")
-    return [as_json(row) for row in rows]
+    return [as_json(row) for row in _rows().filter(_of(session)).order_by("created_at", "id")]
 
 
 def as_json(row: Merge) -> dict[str, Any]:
@@ -304,6 +303,10 @@ def _sides_of(event: ev.Event) -> Iterator[str]:
 
 def _of(session: Session) -> Q:
     return Q(side=session) | Q(parent=session)
+
+
+def _rows() -> QuerySet[Merge]:
+    return Merge.objects.select_related("side", "parent", "injection")
 
 
 def _ring(row: Merge) -> None:
