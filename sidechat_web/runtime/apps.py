@@ -8,6 +8,9 @@ class RuntimeConfig(AppConfig):
     def ready(self) -> None:
         from sidechat_web.storage import log
 
-        from . import live
+        from . import approvals, live
+        from .tools import gates
+
+        gates.pre_execute.append(approvals.gate)
 
         log.on_append(lambda session_id, _length, chunks: live.ring(session_id, "chunks" if chunks else "log"))

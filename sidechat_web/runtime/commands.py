@@ -5,6 +5,7 @@ Each leaves durable rows and rings a bell after the commit. Refusals are Sidecha
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -35,7 +36,8 @@ def create(
 ) -> Session:
     """A new, empty session; model and system prompt are pinned now. Raises NoModel."""
     session_id = new_id()
-    settings = {"header": headers.pinned(model, system), "cacheKey": session_id}
+    check_workspace(cwd)
+    settings = {"header": headers.pinned(model, system, cwd), "cacheKey": session_id}
     session = Session.objects.create(id=session_id, log_id=session_id, owner_id=owner.pk, cwd=cwd, settings=settings)
     if title:
         _title(session, title)
@@ -223,6 +225,14 @@ def check_text(text: str) -> None:
         raise SidechatError("the message is empty", "empty_text")
     if len(text) > MAX_TEXT_CHARS:
         raise SidechatError(f"the message has {len(text)} characters; at most {MAX_TEXT_CHARS} are taken", "too_long")
+
+
+def check_workspace(cwd: str | None) -> None:
+    """Raises SidechatError `bad_cwd` where `cwd` is not an absolute path of an existing directory."""
+    if cwd is None:
+        return
+    if "\0" in cwd or not os.path.isabs(cwd) or not os.path.isdir(cwd):
+        raise SidechatError("cwd must be the absolute path of an existing directory", "bad_cwd")
 
 
 def _title(session: Session, title: str) -> None:

@@ -11,6 +11,7 @@ from sidechat_web.storage import reading
 from sidechat_web.storage.models import Session
 
 from .providers import catalog
+from .tools import registry
 
 # Nothing of one session may stand here: an id, a path or a date would cost every fork its cache.
 SYSTEM_PROMPT: Final = (
@@ -19,10 +20,11 @@ SYSTEM_PROMPT: Final = (
 )
 
 
-def pinned(model: str = "", system: str | None = None) -> dict[str, Any]:
+def pinned(model: str = "", system: str | None = None, cwd: str | None = None) -> dict[str, Any]:
     """The header of a new session. Raises catalog.NoModel."""
     config = catalog.config(model) if model else catalog.default_config()
-    return canonical_header({"config": config, "system": SYSTEM_PROMPT if system is None else system})
+    system = SYSTEM_PROMPT if system is None else system
+    return canonical_header({"config": config, "system": system, "tools": registry.schemas(cwd)})
 
 
 def of(session: Session) -> dict[str, Any]:

@@ -48,8 +48,8 @@ def alive() -> set[str]:
         if _lives(runner):
             living.add(runner.pk)
         else:
-            runner.delete()
             (_folder() / runner.pk).unlink(missing_ok=True)
+            runner.delete()
     return living
 
 

@@ -11,7 +11,7 @@ from sidechat_web.core import repair
 from sidechat_web.storage import log, reading
 from sidechat_web.storage.models import Session
 
-from . import hooks, injections, live
+from . import approvals, hooks, injections, live
 
 
 def abandoned(alive: Collection[str]) -> list[Session]:
@@ -21,9 +21,13 @@ def abandoned(alive: Collection[str]) -> list[Session]:
     )
 
 
-def repair_abandoned(alive: Collection[str]) -> list[str]:
-    """Close every abandoned turn; returns the ids of the sessions."""
-    return [session.pk for session in abandoned(alive) if close_abandoned(session.pk, session.runner)]
+def repair_abandoned(alive: Collection[str]) -> list[Session]:
+    """Close every abandoned turn, but those that wait for the user: these can go on, and are returned."""
+    found = abandoned(alive)
+    for session in found:
+        if not session.waiting:
+            close_abandoned(session.pk, session.runner)
+    return [session for session in found if session.waiting]
 
 
 def close_abandoned(session_id: str, runner: str) -> bool:
@@ -41,6 +45,7 @@ def _close(session_id: str, runner: str) -> int | None:
     turn = session.open_turn
     if turn is None or session.runner != runner:
         return None
+    approvals.cancel_open(session)
     log.append_locked(session, repair.closers(_open_part(session), keep_partial_text=True))
     injections.deliver(session)
     Session.objects.filter(pk=session_id).update(runner="", stop_requested=False, unread=True)

@@ -21,7 +21,7 @@ from . import hooks, live, repair
 from .db import in_db
 from .flusher import Flusher
 from .presence import Presence, alive
-from .turn import Turn, TurnRun, open_next
+from .turn import Turn, TurnRun, open_next, take_over
 
 ROUND_SECONDS: Final = 3.0
 _logger = logging.getLogger(__name__)
@@ -68,13 +68,18 @@ class Runner:
         if session_id in self._driving:
             self._again.add(session_id)
             if session_id in self._runs:
+                self._runs[session_id].wake()
                 self._spawn(self._obey(session_id))
         else:
             self._driving[session_id] = self._spawn(self._drive(session_id))
 
-    async def _drive(self, session_id: str) -> None:
-        """Run turns of one session until nothing waits."""
+    async def _drive(self, session_id: str, left_by: str | None = None) -> None:
+        """Run turns of one session until nothing waits; first the waiting turn that a dead runner left."""
         try:
+            if left_by is not None:
+                turn = await in_db(take_over, session_id, left_by, self._presence.id)
+                if turn is not None:
+                    await self._run(turn, resumed=True)
             while True:
                 self._again.discard(session_id)
                 turn = await in_db(open_next, session_id, self._presence.id)
@@ -88,10 +93,10 @@ class Runner:
         finally:
             self._driving.pop(session_id, None)
 
-    async def _run(self, turn: Turn) -> None:
+    async def _run(self, turn: Turn, *, resumed: bool = False) -> None:
         run = self._runs[turn.session_id] = TurnRun(turn, self._flusher)
         try:
-            await run.run()
+            await run.run(resumed=resumed)
         finally:
             self._runs.pop(turn.session_id, None)
 
@@ -110,8 +115,14 @@ class Runner:
 
     async def _round(self) -> None:
         await in_db(self._presence.beat)
-        for session_id in await in_db(_find_work):
+        idle, left = await in_db(_find_work)
+        for session_id, dead in left:
+            if session_id not in self._driving:
+                self._driving[session_id] = self._spawn(self._drive(session_id, dead))
+        for session_id in idle:
             self._poke(session_id)
+        for run in self._runs.values():
+            run.wake()
         for stopped in await in_db(_stops_among, list(self._runs)):
             if stopped in self._runs:
                 self._runs[stopped].stop()
@@ -128,14 +139,17 @@ class Runner:
         return task
 
 
-def _find_work() -> list[str]:
-    """Repair abandoned turns, let plug-ins recover, and name the sessions where something waits."""
-    repair.repair_abandoned(alive())
+def _find_work() -> tuple[list[str], list[tuple[str, str]]]:
+    """Repair abandoned turns and let plug-ins recover.
+
+    Returns the idle sessions where something waits, and the waiting turns to take over as (session, dead runner).
+    """
+    left = [(session.pk, session.runner) for session in repair.repair_abandoned(alive())]
     hooks.each(hooks.recover)
     queued = QueueItem.objects.filter(seq=None).values("session_id")
     injected = Injection.objects.filter(state=Injection.State.PENDING).values("session_id")
     idle = Session.objects.filter(open_turn=None, deleted_at=None, read_only=False)
-    return list(idle.filter(Q(pk__in=queued) | Q(pk__in=injected)).values_list("pk", flat=True))
+    return list(idle.filter(Q(pk__in=queued) | Q(pk__in=injected)).values_list("pk", flat=True)), left
 
 
 def _stops_among(session_ids: list[str]) -> list[str]:

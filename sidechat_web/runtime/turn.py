@@ -25,7 +25,7 @@ from sidechat_web.storage.ids import new_id
 from sidechat_web.storage.log import ChunkBatch
 from sidechat_web.storage.models import Session
 
-from . import headers, hooks, injections, live, queue, requests
+from . import approvals, headers, hooks, injections, live, queue, requests
 from .db import in_db
 from .flusher import Bodies, Flusher
 from .providers import catalog, openai
@@ -111,10 +111,23 @@ def close(turn: Turn, bodies: Bodies, drafts: Sequence[Draft], reason: dict[str,
     """End the turn; what waited to be injected follows at once, before any queued input starts."""
     _flush(turn, bodies)
     session = _lock_turn(turn)
-    log.append_locked(session, [*drafts, ev.turn_end(turn.number, reason)])
+    log.append_locked(session, drafts)
+    approvals.cancel_open(session)
+    log.append_locked(session, [ev.turn_end(turn.number, reason)])
     injections.deliver(session)
     Session.objects.filter(pk=session.pk).update(runner="", stop_requested=False, unread=True)
     _ring(turn.session_id, "row", "merges")
+
+
+@transaction.atomic
+def take_over(session_id: str, dead_runner: str, runner_id: str) -> Turn | None:
+    """Take up the open turn of a dead runner that waits for the user; None where it does not, or another was first."""
+    session = log.lock(session_id)
+    if session.open_turn is None or session.runner != dead_runner or not approvals.open_approvals(session):
+        return None
+    Session.objects.filter(pk=session_id).update(runner=runner_id)
+    step = reading.tail(session, 1, types=[ev.STEP_START])[0].data["step"]
+    return Turn(session_id, session.open_turn, step)
 
 
 def next_request(turn: Turn) -> Request:
@@ -169,16 +182,25 @@ class TurnRun:
         self._request: Request | None = None
         self._task: asyncio.Task[Any] | None = None
         self._stopping = False
+        self._woken = asyncio.Event()
 
     def stop(self) -> None:
         self._stopping = True
         if self._task is not None:
             self._task.cancel()
 
-    async def run(self) -> None:
-        """Returns when the turn has ended, or when it is no longer ours."""
+    def wake(self) -> None:
+        """Look again whether the user has decided what the turn waits for."""
+        self._woken.set()
+
+    async def run(self, *, resumed: bool = False) -> None:
+        """Returns when the turn has ended, or when it is no longer ours.
+
+        `resumed` takes up a turn that waited for the user when its process died: at its tool calls.
+        """
         try:
-            await self._steps()
+            if not resumed or await self._tool_round(await in_db(pipeline.open_calls, self._step)):
+                await self._steps()
         except (log.TurnGone, Session.DoesNotExist):
             self._flusher.take(self.turn.session_id)
             return
@@ -201,14 +223,9 @@ class TurnRun:
             if not calls:
                 kind = "max-tokens" if (assembly.finish or {}).get("kind") == "max-tokens" else "completed"
                 return await self._end(assembly, {"kind": kind}, whole=True)
-            await self._tools(assembly, calls)
-            if self._stopping:
-                return await self._close([], {"kind": "aborted", "reason": {"kind": "user"}})
-            if self.turn.step >= settings.SIDECHAT_STEP_LIMIT:
-                limit = settings.SIDECHAT_STEP_LIMIT
-                message = f"the turn reached its limit of {limit} steps; continue to go on"
-                return await self._close([], {"kind": "error", "error": {"message": message, "code": "STEP_LIMIT"}})
-            await in_db(open_step, self.turn)
+            await self._write(record, [self._message(assembly.blocks(), assembly.usage)])
+            if not await self._tool_round(calls):
+                return
 
     async def _interruptible(self, work: Any) -> None:
         """Await `work`, unless the user stops the turn. Raises Stopped."""
@@ -272,11 +289,33 @@ class TurnRun:
         await in_db(record, self.turn, [], [Draft(ev.LLM_RETRY, data)])
         await asyncio.sleep(delay_ms / 1000)
 
-    async def _tools(self, assembly: Assembly, calls: Sequence[ev.Block]) -> None:
-        turn = self.turn
-        await self._write(record, [self._message(assembly.blocks(), assembly.usage)])
-        await in_db(pipeline.refuse_or_answer, turn.session_id, turn.number, turn.step, calls)
-        await in_db(record, turn, [], [ev.step_end(turn.number, turn.step)])
+    @property
+    def _step(self) -> pipeline.Step:
+        return pipeline.Step(self.turn.session_id, self.turn.number, self.turn.step)
+
+    async def _tool_round(self, calls: Sequence[ev.Block]) -> bool:
+        """Run the step's tool calls and open the next step; False where the turn ended instead."""
+        step_ended = ev.step_end(self.turn.number, self.turn.step)
+        try:
+            await self._interruptible(pipeline.run_calls(self._step, calls, self._decision))
+        except Stopped:
+            await in_db(pipeline.abort_rest, self._step, calls)
+            await self._close([step_ended], {"kind": "aborted", "reason": {"kind": "user"}})
+            return False
+        if self.turn.step >= settings.SIDECHAT_STEP_LIMIT:
+            message = f"the turn reached its limit of {settings.SIDECHAT_STEP_LIMIT} steps; continue to go on"
+            await self._close([step_ended], {"kind": "error", "error": {"message": message, "code": "STEP_LIMIT"}})
+            return False
+        await in_db(record, self.turn, [], [step_ended])
+        await in_db(open_step, self.turn)
+        return True
+
+    async def _decision(self, approval_id: str) -> str:
+        """The user's decision, whenever it comes."""
+        while not (decision := await in_db(approvals.decision_of, approval_id)):
+            self._woken.clear()
+            await self._woken.wait()
+        return decision
 
     async def _end(self, assembly: Assembly, reason: dict[str, Any], *, whole: bool = False) -> None:
         """Log the answer, or what was delivered of it, and end step and turn."""

@@ -71,6 +71,7 @@ class Session(models.Model):
     # execution
     runner = models.CharField(max_length=64, default="")  # who runs the open turn
     stop_requested = models.BooleanField(default=False)
+    waiting = models.BooleanField(default=False)  # the open turn asks the user something
 
     class Meta:
         constraints = [
@@ -92,7 +93,10 @@ class Session(models.Model):
 
     @property
     def status(self) -> str:
-        return "running" if self.open_turn is not None else "idle"
+        """`idle`, `running`, or `waiting` for the user's decision."""
+        if self.open_turn is None:
+            return "idle"
+        return "waiting" if self.waiting else "running"
 
     @property
     def own_from(self) -> int:
@@ -178,6 +182,29 @@ class Injection(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["session"], condition=models.Q(state="pending"), name="pending_injections")]
+
+
+class Approval(models.Model):
+    """A tool call that waits for the user; `decision` is empty while it is open."""
+
+    class Decision(models.TextChoices):
+        ALLOW_ONCE = "allow-once"
+        ALLOW_SESSION = "allow-session"
+        DENY = "deny"
+        CANCELLED = "cancelled"  # the turn ended first
+
+    id = models.CharField(primary_key=True, max_length=26, default=new_id, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="approvals")
+    turn = models.BigIntegerField()
+    call_id = models.TextField()
+    tool = models.TextField()
+    arguments = models.TextField()
+    reason = models.TextField()
+    decision = models.CharField(max_length=16, default="", blank=True)
+    created_at = models.BigIntegerField(default=now_ms)
+
+    class Meta:
+        indexes = [models.Index(fields=["session"], condition=models.Q(decision=""), name="open_approvals")]
 
 
 class Runner(models.Model):

@@ -13,15 +13,9 @@ from typing import Any
 
 from sidechat_web.storage.models import Session
 
+from .registry import Tool
+
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """What the host knows of a tool: `read_only` by registration, never by the model's words."""
-
-    name: str
-    read_only: bool
 
 
 @dataclass(frozen=True, slots=True)
