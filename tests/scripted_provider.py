@@ -9,6 +9,7 @@ What it answers is written in the last user message, so a test says what happens
     [[call:NAME {…}]] call a tool, once per marker, unless the last message is a tool's
     [[status:N]]      answer HTTP N                 [[flaky:K]]  429 for the first K requests with this text
     [[break]]         cut the connection halfway    [[length]]   finish with "length"
+    [[overflow]]      refuse with a context overflow while the history is as long as at the first request
     [[hang]]          send half, then nothing       [[malformed]] a line of garbage halfway
 
 A message may also come from Sidechat itself: a request for a handback is answered with `handback` (settable),
@@ -37,6 +38,7 @@ class ScriptedProvider:
         self.bodies: list[bytes] = []
         self.handback = ""
         self._failures: Counter[str] = Counter()
+        self._lengths: dict[str, int] = {}
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -92,6 +94,8 @@ class ScriptedProvider:
         after_tool = request["messages"][-1]["role"] == "tool"
         if status := self._refusal(script, prompt):
             return _json(writer, status, {"error": {"message": f"scripted {status}"}}, retry_after=status == 429)
+        if "overflow" in script and self._overflows(prompt, len(request["messages"])):
+            return _json(writer, 400, {"error": {"message": "This model's maximum context length is 10 tokens."}})
         text = self._text(request["messages"], script, prompt)
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
         writer.write(head)
@@ -134,6 +138,9 @@ class ScriptedProvider:
             self._failures[prompt] += 1
             return 429
         return 0
+
+    def _overflows(self, prompt: str, messages: int) -> bool:
+        return messages >= self._lengths.setdefault(prompt, messages)
 
     def _text(self, messages: list[dict[str, Any]], script: dict[str, str], prompt: str) -> str:
         if "Write the handback" in prompt:

@@ -66,6 +66,14 @@ def stop(session: Session) -> None:
     ring_after_commit(session.pk, "queue")
 
 
+@transaction.atomic
+def compact(session: Session) -> None:
+    """Ask for a compaction: done now where no turn is open, else when it has ended."""
+    session = lock_writable(session)
+    Session.objects.filter(pk=session.pk).update(compact_requested=True)
+    ring_after_commit(session.pk, "queue")
+
+
 def continue_(session: Session) -> QueueItem:
     """Go on after an interruption: an ordinary user message."""
     return say(session, "Continue.")

@@ -11,7 +11,7 @@ from sidechat_web.core import repair
 from sidechat_web.storage import log, reading
 from sidechat_web.storage.models import Session
 
-from . import approvals, hooks, injections, live
+from . import approvals, compaction, hooks, injections, live
 
 
 def abandoned(alive: Collection[str]) -> list[Session]:
@@ -46,6 +46,7 @@ def _close(session_id: str, runner: str) -> int | None:
     if turn is None or session.runner != runner:
         return None
     approvals.cancel_open(session)
+    log.append_locked(session, compaction.unfinished(session))
     log.append_locked(session, repair.closers(_open_part(session), keep_partial_text=True))
     injections.deliver(session)
     Session.objects.filter(pk=session_id).update(runner="", stop_requested=False, unread=True)

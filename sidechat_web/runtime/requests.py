@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,9 +32,13 @@ class Attempt:
 def encode(session: Session, surface: Surface) -> bytes:
     """The body of the request that `surface` gives, byte for byte as it is sent."""
     assert surface.header is not None
-    takes_key = surface.header["config"]["provider"] in _TAKES_CACHE_KEY
+    return encode_messages(session, surface.header, surface.messages())
+
+
+def encode_messages(session: Session, header: dict[str, Any], messages: Sequence[ev.Message]) -> bytes:
+    takes_key = header["config"]["provider"] in _TAKES_CACHE_KEY
     cache_key = session.settings.get("cacheKey") if takes_key else None
-    return wire_openai.encode(wire_openai.body(surface.header, surface.messages(), cache_key=cache_key))
+    return wire_openai.encode(wire_openai.body(header, messages, cache_key=cache_key))
 
 
 def attempts(session: Session) -> list[Attempt]:

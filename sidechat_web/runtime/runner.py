@@ -8,6 +8,7 @@ finds what no bell announced: turns of dead runners, waiting input, requests to 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 from collections.abc import Coroutine
@@ -17,10 +18,11 @@ from django.db.models import Q
 
 from sidechat_web.storage.models import Injection, QueueItem, Session
 
-from . import hooks, live, repair
+from . import compaction, hooks, live, repair
 from .db import in_db
 from .flusher import Flusher
 from .presence import Presence, alive
+from .providers.catalog import NoModel
 from .turn import Turn, TurnRun, open_next, take_over
 
 ROUND_SECONDS: Final = 3.0
@@ -82,6 +84,8 @@ class Runner:
                     await self._run(turn, resumed=True)
             while True:
                 self._again.discard(session_id)
+                if await in_db(_take_compaction, session_id):
+                    await self._compact(session_id)
                 turn = await in_db(open_next, session_id, self._presence.id)
                 if turn is not None:
                     await self._run(turn)
@@ -99,6 +103,11 @@ class Runner:
             await run.run(resumed=resumed)
         finally:
             self._runs.pop(turn.session_id, None)
+
+    async def _compact(self, session_id: str) -> None:
+        """A failed compaction is in the log, where the user sees it; the session goes on."""
+        with contextlib.suppress(compaction.CompactionFailed, NoModel):
+            await compaction.compact(session_id, None)
 
     async def _obey(self, session_id: str) -> None:
         for stopped in await in_db(_stops_among, [session_id]):
@@ -149,7 +158,14 @@ def _find_work() -> tuple[list[str], list[tuple[str, str]]]:
     queued = QueueItem.objects.filter(seq=None).values("session_id")
     injected = Injection.objects.filter(state=Injection.State.PENDING).values("session_id")
     idle = Session.objects.filter(open_turn=None, deleted_at=None, read_only=False)
-    return list(idle.filter(Q(pk__in=queued) | Q(pk__in=injected)).values_list("pk", flat=True)), left
+    due = Q(pk__in=queued) | Q(pk__in=injected) | Q(compact_requested=True)
+    return list(idle.filter(due).values_list("pk", flat=True)), left
+
+
+def _take_compaction(session_id: str) -> bool:
+    """Whether a compaction was asked for and can be done now; the request is taken, by one process."""
+    asked = Session.objects.filter(pk=session_id, compact_requested=True, open_turn=None, deleted_at=None)
+    return asked.update(compact_requested=False) == 1
 
 
 def _stops_among(session_ids: list[str]) -> list[str]:

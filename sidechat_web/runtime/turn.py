@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -25,13 +26,16 @@ from sidechat_web.storage.ids import new_id
 from sidechat_web.storage.log import ChunkBatch
 from sidechat_web.storage.models import Session
 
-from . import approvals, headers, hooks, injections, live, queue, requests
+from . import approvals, compaction, headers, hooks, injections, live, queue, requests
 from .db import in_db
 from .flusher import Bodies, Flusher
 from .providers import catalog, openai
 from .tools import pipeline
 
 MAX_RETRIES: Final = 5
+_OVERFLOW: Final = re.compile(
+    r"context.?(length|window|size)|maximum context|too many tokens|prompt is too long|input is too long", re.I
+)
 _DELTAS: Final[dict[str, tuple[live.Kind, str]]] = {
     "text-delta": ("text", "text"),
     "reasoning-delta": ("reasoning", "text"),
@@ -139,6 +143,15 @@ def next_request(turn: Turn) -> Request:
     return Request(catalog.provider_of(config), config["model"], requests.encode(session, surface))
 
 
+def _is_compaction_due(turn: Turn) -> bool:
+    return compaction.is_due(Session.objects.get(pk=turn.session_id, deleted_at=None))
+
+
+def is_overflow(failure: dict[str, Any]) -> bool:
+    """Whether a provider refused a request because it exceeds the model's window."""
+    return failure.get("status") in (400, 413, None) and bool(_OVERFLOW.search(failure["message"]))
+
+
 def _lock_turn(turn: Turn) -> Session:
     session = log.lock(turn.session_id)
     if session.open_turn != turn.number:
@@ -182,6 +195,7 @@ class TurnRun:
         self._request: Request | None = None
         self._task: asyncio.Task[Any] | None = None
         self._stopping = False
+        self._compacted = False
         self._woken = asyncio.Event()
 
     def stop(self) -> None:
@@ -243,14 +257,31 @@ class TurnRun:
             self._task = None
 
     async def _answer(self, assembly: Assembly) -> None:
+        if await in_db(_is_compaction_due, self.turn):
+            await self._compact()
         self._request = request = await in_db(next_request, self.turn)
         for attempt in range(1, MAX_RETRIES + 2):
             try:
                 return await self._stream(request, assembly)
             except openai.ProviderFailure as e:
-                if not e.retryable or attempt > MAX_RETRIES:
+                if is_overflow(e.failure) and await self._compact():
+                    await self._log_retry(request.provider, e.failure, attempt, 0)
+                    self._request = request = await in_db(next_request, self.turn)
+                elif not e.retryable or attempt > MAX_RETRIES:
                     raise
-                await self._wait_to_retry(request.provider, e.failure, attempt)
+                else:
+                    await self._wait_to_retry(request.provider, e.failure, attempt)
+
+    async def _compact(self) -> bool:
+        """Make room once in a turn; False where it was done already or failed, which leaves everything as it was."""
+        if self._compacted:
+            return False
+        self._compacted = True
+        try:
+            await compaction.compact(self.turn.session_id, self.turn.number)
+        except compaction.CompactionFailed:
+            return False
+        return True
 
     async def _stream(self, request: Request, assembly: Assembly) -> None:
         turn = self.turn
@@ -271,9 +302,14 @@ class TurnRun:
         live.delta(self.turn.session_id, live.Delta(self.turn.number, self.turn.step, index, kind, offset, text))
 
     async def _wait_to_retry(self, provider: catalog.Provider, failure: dict[str, Any], attempt: int) -> None:
-        delay_ms = max(
-            failure.get("providerRetryAfterMs", 0), int(500 * 2 ** (attempt - 1) * random.uniform(0.75, 1.25))
-        )
+        backoff_ms = int(500 * 2 ** (attempt - 1) * random.uniform(0.75, 1.25))
+        delay_ms = max(failure.get("providerRetryAfterMs", 0), backoff_ms)
+        await self._log_retry(provider, failure, attempt, delay_ms)
+        await asyncio.sleep(delay_ms / 1000)
+
+    async def _log_retry(
+        self, provider: catalog.Provider, failure: dict[str, Any], attempt: int, delay_ms: int
+    ) -> None:
         data = {
             "retryId": new_id(),
             "turn": self.turn.number,
@@ -286,8 +322,7 @@ class TurnRun:
             "delayMs": delay_ms,
             "failure": failure,
         }
-        await in_db(record, self.turn, [], [Draft(ev.LLM_RETRY, data)])
-        await asyncio.sleep(delay_ms / 1000)
+        await in_db(record, self.turn, self._flusher.take(self.turn.session_id), [Draft(ev.LLM_RETRY, data)])
 
     @property
     def _step(self) -> pipeline.Step:

@@ -71,6 +71,7 @@ class Session(models.Model):
     # execution
     runner = models.CharField(max_length=64, default="")  # who runs the open turn
     stop_requested = models.BooleanField(default=False)
+    compact_requested = models.BooleanField(default=False)
     waiting = models.BooleanField(default=False)  # the open turn asks the user something
 
     class Meta:
