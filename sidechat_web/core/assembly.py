@@ -26,25 +26,23 @@ class Assembly:
         return assembly
 
     def add(self, chunk: dict[str, Any]) -> None:
-        kind = chunk["type"]
+        """Take one chunk in; what is no chunk of the format changes nothing."""
+        kind, index = chunk.get("type"), chunk.get("index")
         if kind == "usage":
-            self.usage = chunk["usage"]
+            self.usage = chunk.get("usage")
         elif kind == "finish":
-            self.finish = chunk["reason"]
-        elif kind == "block-end":
-            self._blocks[chunk["index"]] = chunk["block"]
-            self._frozen.add(chunk["index"])
+            self.finish = chunk.get("reason")
+        elif not isinstance(index, int):
+            return
+        elif kind == "block-end" and isinstance(chunk.get("block"), dict):
+            self._blocks[index] = chunk["block"]
+            self._frozen.add(index)
         elif kind == "block-start":
-            self._open(chunk["index"], _EMPTY.get(chunk["blockType"], {}))
+            self._open(index, _EMPTY.get(str(chunk.get("blockType")), {}))
         elif kind == "tool-call-delta":
-            block = self._open(chunk["index"], {"type": "tool-call", "id": chunk["id"], "name": ""})
-            block["id"] = chunk["id"]
-            if chunk.get("name"):
-                block["name"] = chunk["name"]
-            self._extend(chunk["index"], chunk["argumentsDelta"])
+            self._extend(index, self._call(index, chunk), chunk.get("argumentsDelta"))
         elif kind in ("text-delta", "reasoning-delta"):
-            self._open(chunk["index"], {"type": kind.removesuffix("-delta")})
-            self._extend(chunk["index"], chunk["text"])
+            self._extend(index, {"type": kind.removesuffix("-delta")}, chunk.get("text"))
 
     def blocks(self) -> list[Block]:
         """In first-seen order; a `max-tokens` finish drops every tool call."""
@@ -54,16 +52,24 @@ class Assembly:
         return whole
 
     def delivered(self) -> list[Block]:
-        """What an interrupted message keeps: text and reasoning that is not blank, no tool calls."""
-        kept = [b for b in (self._whole(i) for i in self._blocks) if b.get("type") in ("text", "reasoning")]
-        return [b for b in kept if b["text"]] if any(b["text"].strip() for b in kept) else []
+        """What an interrupted message keeps: blocks of text and reasoning that are not blank, no tool calls."""
+        kept = [b for b in map(self._whole, self._blocks) if b.get("type") in ("text", "reasoning")]
+        return [b for b in kept if str(b.get("text", "")).strip()]
+
+    def _call(self, index: int, chunk: dict[str, Any]) -> Block:
+        block = self._open(index, {"type": "tool-call", "id": "", "name": ""})
+        if index not in self._frozen:
+            block["id"] = chunk.get("id") or block["id"]
+            block["name"] = chunk.get("name") or block["name"]
+        return block
 
     def _open(self, index: int, empty: Block) -> Block:
         self._parts.setdefault(index, [])
         return self._blocks.setdefault(index, dict(empty))
 
-    def _extend(self, index: int, text: str) -> None:
-        if index not in self._frozen:
+    def _extend(self, index: int, empty: Block, text: Any) -> None:
+        self._open(index, empty)
+        if isinstance(text, str):
             self._parts[index].append(text)
 
     def _whole(self, index: int) -> Block:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .errors import RecordError, TurnOpen
+from .events import TURN_END, TURN_START, Event
 from .head import Head
 
 
@@ -14,12 +17,28 @@ def default(head: Head) -> int:
 def at_message(head: Head, seq: int, next_turn_start: int | None) -> int:
     """The boundary at the message `seq`: a prefix length.
 
-    `next_turn_start` is the seq of the first `turn/start` after `seq`, or None. What stands between
-    two turns belongs to the earlier one. Raises TurnOpen for a message of the open turn, which has
-    no boundary yet, and RecordError for a seq outside the log.
+    `next_turn_start` is the seq of the `turn/start` that follows the message's turn, or None (see
+    `following_turn`). A seq past the end means the end. Raises TurnOpen for a message of the open
+    turn, which has no boundary yet, and RecordError for a negative seq.
     """
-    if not 0 <= seq < head.next_seq:
-        raise RecordError(f"no event {seq}: the log has {head.next_seq} events", "bad_seq")
-    if seq >= head.stable:
+    if seq < 0:
+        raise RecordError(f"no event {seq}: the first is 0", "bad_seq")
+    if seq >= head.stable and head.is_open:
         raise TurnOpen(f"event {seq} belongs to turn {head.open_turn}, which is still running; fork when it has ended")
     return head.stable if next_turn_start is None else min(next_turn_start, head.stable)
+
+
+def following_turn(last_mark: Event | None, marks: Iterable[Event]) -> int | None:
+    """The seq of the first `turn/start` after the turn of an event, or None.
+
+    `last_mark` is the last turn mark (`turn/start` or `turn/end`) at or before the event, `marks`
+    those after it, in order. What stands between two turns belongs to the earlier one; what stands
+    before the first turn, to the first.
+    """
+    ended = last_mark is not None and last_mark.type == TURN_END
+    for mark in marks:
+        if mark.type == TURN_END:
+            ended = True
+        elif mark.type == TURN_START and ended:
+            return mark.seq
+    return None

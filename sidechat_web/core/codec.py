@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from . import jsontext
-from .events import ASSISTANT_CHUNK, Event, Json, Replace, SurfaceOp
+from .events import ASSISTANT_CHUNK, Event, Json, Replace, SurfaceOp, safe_integer
 
 # row type → (delta type, name of the list in the row, name of the text in the delta)
 PACKED: Final = {
@@ -103,11 +103,10 @@ def _row(run: Sequence[Event]) -> dict[str, Any]:
     chunk = first["chunk"]
     row_type, items, item = _ROW_OF_DELTA[chunk["type"]]
     data: dict[str, Any] = {"turn": first["turn"], "step": first["step"], "index": chunk["index"]}
-    if row_type == "tool-call-chunks":
-        data["id"] = chunk["id"]
-        if "name" in chunk:
-            data["name"] = chunk["name"]
     data["dt"] = [b.time - a.time for a, b in itertools.pairwise(run)]
+    for key in ("id", "name"):
+        if key in chunk:
+            data[key] = chunk[key]
     data[items] = [e.data["chunk"][item] for e in run]
     return {"type": row_type, "seq0": run[0].seq, "time0": run[0].time, "data": data}
 
@@ -116,7 +115,8 @@ def _run_end(events: Sequence[Event], start: int) -> int:
     key = _run_key(events[start])
     end = start + 1
     while key is not None and end < len(events):
-        if events[end].seq != events[end - 1].seq + 1 or _run_key(events[end]) != key:
+        before, event = events[end - 1], events[end]
+        if event.seq != before.seq + 1 or not safe_integer(event.time - before.time) or _run_key(event) != key:
             break
         end += 1
     return end
@@ -124,23 +124,31 @@ def _run_end(events: Sequence[Event], start: int) -> int:
 
 def _run_key(event: Event) -> tuple[Any, ...] | None:
     """What members of one packed row share; None where the event cannot be packed."""
-    if event.type != ASSISTANT_CHUNK or event.surface_op or event.source_event_seqs or event.ignorable:
+    if event.type != ASSISTANT_CHUNK or event.surface_op or event.source_event_seqs is not None or event.ignorable:
         return None
     data = event.data
     if not isinstance(data, dict) or data.keys() != {"turn", "step", "chunk"}:
         return None
     chunk = data["chunk"]
-    shape = _ROW_OF_DELTA.get(str(chunk.get("type"))) if isinstance(chunk, dict) else None
-    if shape is None or not isinstance(chunk.get(shape[2]), str):
+    place = (data["turn"], data["step"], chunk.get("index")) if isinstance(chunk, dict) else (None,)
+    if not all(is_number(part) for part in place) or not _is_delta(chunk):
         return None
-    allowed = {"type", "index", shape[2]}
+    return (chunk["type"], *place, chunk.get("id"), chunk.get("name"))
+
+
+def _is_delta(chunk: dict[str, Any]) -> bool:
+    """Whether the chunk is exactly one of the three delta shapes."""
+    shape = _ROW_OF_DELTA.get(chunk["type"]) if isinstance(chunk.get("type"), str) else None
+    if shape is None:
+        return False
+    texts = {shape[2]}
     if shape[0] == "tool-call-chunks":
-        if not isinstance(chunk.get("id"), str):
-            return None
-        allowed |= {"id", "name"} if "name" in chunk else {"id"}
-    if chunk.keys() != allowed:
-        return None
-    return (chunk["type"], data["turn"], data["step"], chunk["index"], chunk.get("id"), chunk.get("name"))
+        texts |= {"id", "name"} if "name" in chunk else {"id"}
+    return chunk.keys() == texts | {"type", "index"} and all(isinstance(chunk[key], str) for key in texts)
+
+
+def is_number(value: Json) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _op_json(op: SurfaceOp) -> Json:

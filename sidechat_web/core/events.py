@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 Json: TypeAlias = Any  # a lossless JSON value
 Message: TypeAlias = dict[str, Any]  # {id, role, content: Block[], source}
@@ -34,7 +34,16 @@ APPROVAL_ASKED: Final = "approval/asked"
 APPROVAL_DECIDED: Final = "approval/decided"
 LLM_RETRY: Final = "llm/retry"
 
+REQUEST_CONTEXT: Final = "request/context"
+END_SEED: Final = "session/end-seed"
+
 SURFACE_TYPES: Final = frozenset({USER_MESSAGE, CONTEXT_MESSAGE, ASSISTANT_MESSAGE, TOOL_RESULT})
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+
+
+def safe_integer(value: Json) -> TypeGuard[int]:
+    """Whether `value` is an integer that every JSON reader keeps exactly; a bool is none."""
+    return type(value) is int and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +99,31 @@ class Event:
     @property
     def turn(self) -> int | None:
         turn = self.data.get("turn") if isinstance(self.data, dict) else None
-        return turn if isinstance(turn, int) else None
+        return turn if safe_integer(turn) else None
 
 
 def text_blocks(text: str) -> list[Block]:
     return [{"type": "text", "text": text}]
 
 
+def blocks_of(content: Json, kind: str | None = None) -> list[Block]:
+    """The blocks in a content list, of one type if `kind` says so; what is no block is left out.
+
+    Logs are validated down to the list, not to its members.
+    """
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return blocks if kind is None else [block for block in blocks if block.get("type") == kind]
+
+
+def joined(content: Json, kind: str = "text") -> str:
+    """The texts of all blocks of one type, without a separator."""
+    texts = (block.get("text") for block in blocks_of(content, kind))
+    return "".join(text for text in texts if isinstance(text, str))
+
+
 def text_of(message: Mapping[str, Any]) -> str:
     """The text blocks of a message, joined without a separator; other blocks contribute nothing."""
-    return "".join(b["text"] for b in message["content"] if b.get("type") == "text")
+    return joined(message["content"])
 
 
 def turn_start(turn: int) -> Draft:

@@ -29,14 +29,27 @@ class Head:
 
 
 def advance(head: Head, event: Event) -> Head:
-    """The head after `event`."""
+    """The head after `event`. A turn that starts inside an open one leaves the stable prefix where it was."""
     next_seq = event.seq + 1
     time = max(head.last_time, event.time)
-    if event.type == TURN_START:
-        turn = event.turn or head.last_turn + 1
-        return replace(head, next_seq=next_seq, last_time=time, open_turn=turn, stable=event.seq, last_turn=turn)
-    if event.type == TURN_END:
-        reason = event.data.get("reason")
-        return replace(head, next_seq=next_seq, last_time=time, open_turn=None, stable=next_seq, last_reason=reason)
     stable = head.stable if head.is_open else next_seq
+    if event.type == TURN_START:
+        turn = head.last_turn + 1 if event.turn is None else event.turn
+        stable = head.stable if head.is_open else event.seq
+        return replace(head, next_seq=next_seq, last_time=time, open_turn=turn, stable=stable, last_turn=turn)
+    if event.type == TURN_END:
+        reason = _reason(event)
+        return replace(head, next_seq=next_seq, last_time=time, open_turn=None, stable=next_seq, last_reason=reason)
     return replace(head, next_seq=next_seq, last_time=time, stable=stable)
+
+
+def advance_chunks(head: Head, last_seq: int, last_time: int) -> Head:
+    """The head after a run of chunk events that ends at `last_seq`; `last_time` is their latest time."""
+    next_seq = last_seq + 1
+    time = max(head.last_time, last_time)
+    return replace(head, next_seq=next_seq, last_time=time, stable=head.stable if head.is_open else next_seq)
+
+
+def _reason(event: Event) -> dict[str, Any] | None:
+    reason = event.data.get("reason") if isinstance(event.data, dict) else None
+    return reason if isinstance(reason, dict) else None

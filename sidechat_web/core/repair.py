@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from . import events as ev
 from .assembly import Assembly
-from .events import Draft, Event
+from .events import Draft, Event, Json, blocks_of
 
 OUTCOME_UNKNOWN: Final = (
     "The session stopped while this tool was running, so its outcome is unknown: it may have done nothing, part of "
@@ -24,11 +24,18 @@ NOT_STARTED: Final = (
 
 
 @dataclass(slots=True)
+class _Call:
+    step: Json
+    seq: int | None = None  # of its tool/call, once started
+
+
+@dataclass(slots=True)
 class _Scan:
-    turn: int | None = None
-    step: int | None = None
+    open: bool = False
+    turn: Json = None
+    step: Json = None
     last_seq: int = -1
-    pending: dict[str, dict[str, int | None]] = field(default_factory=dict)
+    pending: dict[str, _Call] = field(default_factory=dict)
     chunks: list[dict[str, Any]] = field(default_factory=list)
     answered: bool = False  # the open step has its assistant message
     config: dict[str, Any] = field(default_factory=dict)
@@ -44,7 +51,7 @@ def closers(log: Iterable[Event], *, keep_partial_text: bool = False) -> list[Dr
     scan = _Scan()
     for event in log:
         _observe(scan, event)
-    if scan.turn is None:
+    if not scan.open:
         return []
     out: list[Draft] = []
     if keep_partial_text and not scan.answered:
@@ -58,17 +65,18 @@ def closers(log: Iterable[Event], *, keep_partial_text: bool = False) -> list[Dr
 
 
 def _observe(scan: _Scan, event: Event) -> None:
+    """Take one event in. Only messages were validated in an imported log, so other data may be anything."""
     scan.last_seq = event.seq
-    data = event.data
+    data = event.data if isinstance(event.data, dict) else {}
     match event.type:
         case ev.TURN_START:
-            scan.turn, scan.step = data["turn"], None
+            scan.open, scan.turn, scan.step = True, data.get("turn"), None
             _forget(scan)
         case ev.TURN_END:
-            scan.turn = scan.step = None
+            scan.open, scan.turn, scan.step = False, None, None
             _forget(scan)
         case ev.STEP_START:
-            scan.step = data["step"]
+            scan.step = data.get("step")
             _forget_stream(scan)
         case ev.STEP_END:
             scan.step = None
@@ -76,17 +84,16 @@ def _observe(scan: _Scan, event: Event) -> None:
         case ev.REQUEST_HEADER:
             scan.config = data["header"]["config"]
         case ev.ASSISTANT_CHUNK:
-            scan.chunks.append(data["chunk"])
+            scan.chunks.append(data.get("chunk", {}))
         case ev.LLM_RETRY:
             scan.chunks = []
         case ev.ASSISTANT_MESSAGE:
             scan.answered = True
-            for block in data["message"]["content"]:
-                if block.get("type") == "tool-call":
-                    scan.pending.setdefault(block["id"], {"step": data["step"], "seq": None})
+            for block in blocks_of(data["message"]["content"], "tool-call"):
+                scan.pending.setdefault(str(block.get("id")), _Call(data.get("step")))
         case ev.TOOL_CALL:
-            if data["callId"] in scan.pending:
-                scan.pending[data["callId"]]["seq"] = event.seq
+            if (call := scan.pending.get(str(data.get("callId")))) is not None:
+                call.seq = event.seq
         case ev.TOOL_RESULT:
             scan.pending.pop(data["message"]["source"]["callId"], None)
 
@@ -102,7 +109,7 @@ def _forget_stream(scan: _Scan) -> None:
 
 def _partial_answer(scan: _Scan) -> list[Draft]:
     blocks = Assembly.of(scan.chunks).delivered()
-    if not blocks or scan.turn is None or scan.step is None:
+    if not blocks or scan.step is None or not scan.config:
         return []
     message = {
         "id": f"interrupted-{scan.turn}-{scan.step}-{scan.last_seq + 1}",
@@ -113,21 +120,20 @@ def _partial_answer(scan: _Scan) -> list[Draft]:
     return [ev.assistant_message(scan.turn, scan.step, message, interrupted=True)]
 
 
-def _unanswered(scan: _Scan, call_id: str, call: dict[str, int | None], seq: int) -> Draft:
-    started = call["seq"] is not None
+def _unanswered(scan: _Scan, call_id: str, call: _Call, seq: int) -> Draft:
+    started = call.seq is not None
     error = (
         {"name": "ToolOutcomeUnknownError", "code": "TOOL_OUTCOME_UNKNOWN"}
         if started
         else {"name": "ToolNotStartedError", "code": "TOOL_NOT_STARTED"}
     )
-    assert scan.turn is not None and call["step"] is not None
     return ev.tool_result(
         scan.turn,
-        call["step"],
+        call.step,
         call_id,
         f"interrupted-tool-result-{call_id}-{seq}",
         OUTCOME_UNKNOWN if started else NOT_STARTED,
-        call_seq=call["seq"],
+        call_seq=call.seq,
         is_error=True,
         error=error,
     )

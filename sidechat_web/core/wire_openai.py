@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from . import jsontext
 from .errors import SidechatError
-from .events import Block, Message, text_of
+from .events import Block, Json, Message, blocks_of, joined, text_of
 
 NO_OUTPUT: Final = "(no output)"
 _EFFORTS: Final = ("low", "high", "max")
@@ -68,9 +68,9 @@ def _wire(message: Message) -> Iterator[dict[str, Any]]:
 
 def _assistant(message: Message) -> dict[str, Any]:
     out: dict[str, Any] = {"role": "assistant", "content": text_of(message)}
-    if reasoning := _joined(message["content"], "reasoning"):
+    if reasoning := joined(message["content"], "reasoning"):
         out["reasoning_content"] = reasoning
-    if calls := _of_type(message["content"], "tool-call"):
+    if calls := blocks_of(message["content"], "tool-call"):
         out["tool_calls"] = [_call(block) for block in calls]
     return out
 
@@ -78,20 +78,18 @@ def _assistant(message: Message) -> dict[str, Any]:
 def _user(message: Message) -> Iterator[dict[str, Any]]:
     """One user message, unless there are only tool results, then one tool message per result."""
     text = text_of(message)
-    results = _of_type(message["content"], "tool-result")
+    results = blocks_of(message["content"], "tool-result")
     if text or not results:
         yield {"role": "user", "content": text}
     for block in results:
-        content = _joined(block["content"], "text") or NO_OUTPUT
-        yield {"role": "tool", "tool_call_id": block["toolCallId"], "content": content}
+        content = joined(block.get("content")) or NO_OUTPUT
+        yield {"role": "tool", "tool_call_id": block.get("toolCallId"), "content": content}
 
 
 def _call(block: Block) -> dict[str, Any]:
-    return {
-        "id": block["id"],
-        "type": "function",
-        "function": {"name": block["name"], "arguments": block["arguments"]},
-    }
+    """Arguments go back as the model wrote them, valid JSON or not."""
+    function = {"name": block.get("name"), "arguments": block.get("arguments")}
+    return {"id": block.get("id"), "type": "function", "function": function}
 
 
 def _tool(tool: Any) -> dict[str, Any]:
@@ -111,17 +109,8 @@ def _thinking(effort: str | None) -> dict[str, Any]:
     return {"thinking": {"type": "enabled"}, "reasoning_effort": effort}
 
 
-def _refuse_images(blocks: Sequence[Block]) -> None:
-    for block in blocks:
-        if block.get("type") == "image":
-            raise WireError("an image cannot be sent in the text form of this wire", "unsupported_content")
-        if block.get("type") == "tool-result":
-            _refuse_images(block["content"])
-
-
-def _of_type(blocks: Sequence[Block], kind: str) -> list[Block]:
-    return [block for block in blocks if block.get("type") == kind]
-
-
-def _joined(blocks: Sequence[Block], kind: str) -> str:
-    return "".join(block["text"] for block in _of_type(blocks, kind))
+def _refuse_images(content: Json) -> None:
+    if blocks_of(content, "image"):
+        raise WireError("an image cannot be sent in the text form of this wire", "unsupported_content")
+    for block in blocks_of(content, "tool-result"):
+        _refuse_images(block.get("content"))

@@ -11,8 +11,8 @@ from typing import Final
 
 from django.db.models import Max, Q, QuerySet
 
-from sidechat_web.core import codec, jsontext
-from sidechat_web.core.events import TURN_START
+from sidechat_web.core import boundary, codec, jsontext
+from sidechat_web.core.events import TURN_END, TURN_START
 from sidechat_web.core.events import Event as LogEvent
 from sidechat_web.core.surface import Surface
 
@@ -76,9 +76,10 @@ def surface(session: Session, *, stop: int | None = None) -> Surface:
 
 
 def next_turn_start(session: Session, seq: int) -> int | None:
-    """The seq of the first `turn/start` after `seq`, or None."""
-    found = next(events(session, after=seq, types=[TURN_START]), None)
-    return None if found is None else found.seq
+    """The seq of the `turn/start` that follows the turn of the event at `seq`, or None."""
+    marks = [TURN_START, TURN_END]
+    last = tail(session, 1, before=seq + 1, types=marks)
+    return boundary.following_turn(last[0] if last else None, events(session, after=seq, types=marks))
 
 
 def lines(session: Session, *, after: int = -1) -> Iterator[bytes]:

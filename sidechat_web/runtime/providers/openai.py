@@ -88,6 +88,8 @@ async def _payloads(provider: Provider, body: bytes) -> AsyncIterator[dict[str, 
         )
         async for payload in events:
             yield payload
+    except local_model.LocalModelError as e:
+        raise ProviderFailure({"message": e.message, "code": "LOCAL_MODEL"}, retryable=False) from None
     except openai.OpenAIError as e:
         raise _failure(e, provider) from None
     except httpx2.HTTPError as e:

@@ -1,0 +1,88 @@
+"""Sessions as files: a log that DeepSeek Harness accepts, OpenAI-style messages, readable Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import zstandard
+
+from sidechat_web.core import jsontext, wire_openai
+from sidechat_web.core.events import Json, Message
+from sidechat_web.storage import reading
+from sidechat_web.storage.models import Session
+
+from .markdown import transcript
+from .stored import header_line, stored_lines, untouched
+
+_FRAME_BYTES: Final = 1 << 18  # of plain text in one compressed frame
+
+
+def export_dsh(session: Session, compress: bool = False) -> Iterator[bytes]:
+    """The log in pieces. An imported log that nothing was added to leaves byte for byte as it came in."""
+    session = Session.objects.get(pk=session.pk)
+    verbatim = untouched(session)
+    lines = (line.text if verbatim else line.exported() for line in stored_lines(session))
+    batches = _batches(line + b"\n" for line in lines)
+    header = header_line(session) + b"\n"
+    if compress:
+        yield _frame(header)
+        yield from map(_frame, batches)
+    else:
+        yield header
+        yield from batches
+
+
+def export_openai(session: Session) -> Iterator[bytes]:
+    """`{model?, messages, tools?}` as JSON, messages in the Chat Completions form that a request would carry."""
+    surface = reading.surface(session)
+    header = surface.header or session.settings.get("header") or {"config": {"model": None}}
+    body = wire_openai.body(_without_thinking(header), [_without_images(message) for message in surface.messages()])
+    yield jsontext.dump_bytes({key: body[key] for key in ("model", "messages", "tools") if body.get(key) is not None})
+    yield b"\n"
+
+
+def export_markdown(session: Session) -> Iterator[bytes]:
+    """The transcript as Markdown, in pieces: what was said, with tools and the origin of injected context."""
+    session = Session.objects.get(pk=session.pk)
+    for piece in transcript(session, reading.events(session, stop=session.next_seq)):
+        yield piece.encode("utf-8", "replace")
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[bytes]:
+    held: list[bytes] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= _FRAME_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+def _frame(text: bytes) -> bytes:
+    """One Zstandard frame with a checksum; the header line and each batch stand in their own."""
+    return zstandard.ZstdCompressor(write_checksum=True).compress(text)
+
+
+def _without_thinking(header: dict[str, Any]) -> dict[str, Any]:
+    return {**header, "config": {k: v for k, v in header["config"].items() if k != "reasoningEffort"}}
+
+
+def _without_images(message: Message) -> Message:
+    return {**message, "content": _replaced(message["content"])}
+
+
+def _replaced(content: Json) -> Json:
+    """The content with each image replaced by a line that says so: the text form has no place for one."""
+    return [_replaced_block(block) for block in content] if isinstance(content, list) else content
+
+
+def _replaced_block(block: Json) -> Json:
+    if not isinstance(block, dict):
+        return block
+    if block.get("type") == "image":
+        return {"type": "text", "text": "[image]"}
+    return {**block, "content": _replaced(block["content"])} if block.get("type") == "tool-result" else block
