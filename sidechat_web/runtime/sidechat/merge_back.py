@@ -45,7 +45,7 @@ def merge(side: Session, *, text: str | None = None, steer: bool = False) -> Mer
         if text is not None:
             text = text.strip()
             commands.check_text(text)
-        written = None if text is None or (draft is not None and text == draft.text) else text
+        written = None if text is None or (draft is not None and text in _forms(side, draft)) else text
         key = _key(side, turns.through_seq(own), written)
         found = _rows().filter(key=key, state__in=LIVE).first()
         if found is not None:
@@ -74,6 +74,31 @@ def handback(side: Session) -> turns.Draft | None:
             _check_allowed(side, own, None)
             _ask(side)
         return draft
+
+
+def drafted(side: Session) -> turns.Draft | None:
+    """The draft that `handback` asked for; None while it is being written.
+
+    Raises SidechatError `handback_failed`, `handback_stopped` or `handback_empty`, and `nothing_new`
+    where the side went on instead.
+    """
+    waits = _waits_for_answer(side)
+    own = turns.own(side)
+    draft, last = turns.draft(own), turns.last_handback(own)
+    if draft is not None:
+        return draft
+    if waits or (last is not None and last.end is None):
+        return None
+    if last is None:
+        raise SidechatError("the side went on before the handback was written: ask for it again", "nothing_new")
+    failure = _why_failed(last)
+    raise SidechatError(failure["message"], failure["code"])
+
+
+def proposal(side: Session, draft: turns.Draft) -> note.Note:
+    """The draft as it can be reviewed: what of it fits into the note, without the note's first line."""
+    whole = capped(side, draft.text)
+    return note.Note(whole.text.removeprefix(note.first_line(side.title, side.log_id)), whole.truncated)
 
 
 def why_not(side: Session) -> tuple[str, str] | None:
@@ -223,6 +248,11 @@ def _submit(row: Merge, parent: Session, side: Session, body: str) -> None:
     )
     row.truncated, row.state = whole.truncated, Merge.State.SUBMITTED
     row.injection = injections.inject(parent, draft, key=f"sidechat:{row.pk}", into_turn=row.into_turn)
+
+
+def _forms(side: Session, draft: turns.Draft) -> tuple[str, str]:
+    """The texts that are the draft itself: whole, and as it is shown for review."""
+    return draft.text, proposal(side, draft).text
 
 
 def _ask(side: Session) -> None:

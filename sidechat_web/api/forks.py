@@ -1,0 +1,36 @@
+"""Sessions from sessions: sides, ordinary forks, retries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from sidechat_web.runtime import commands
+from sidechat_web.runtime.sidechat.side import open_side
+from sidechat_web.runtime.views import session_json
+
+from . import auth, schemas
+
+router = Router(tags=["forks"], exclude_unset=True)
+
+
+@router.post("/sessions/{session_id}/fork", response={201: schemas.Session})
+def fork_session(request: HttpRequest, session_id: str, body: schemas.NewFork | None = None) -> Status[Any]:
+    """A child with the stable prefix, or with everything up to the turn of the message at `atSeq`.
+
+    `text` is its first message, accepted in the same transaction. 409 `turn_open` for an `atSeq` in the open turn.
+    """
+    parent = auth.session(request, session_id)
+    wanted = body or schemas.NewFork()
+    make = open_side if wanted.side else commands.fork
+    child = make(parent, at_seq=wanted.atSeq, title=wanted.title or "", model=wanted.model or "", text=wanted.text)
+    return Status(201, session_json(child))
+
+
+@router.post("/sessions/{session_id}/retry", response={201: schemas.Session})
+def retry_turn(request: HttpRequest, session_id: str, body: schemas.Retry) -> Status[Any]:
+    """An ordinary fork before the turn of the user's message at `seq`, with that message (or `text`) sent."""
+    child = commands.retry(auth.session(request, session_id), body.seq, body.text)
+    return Status(201, session_json(child))

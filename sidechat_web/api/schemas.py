@@ -1,0 +1,290 @@
+"""Shapes of what the API takes and answers. Times are epoch ms; an absent optional field is omitted, not null.
+
+A body refuses fields that it does not know, so that a misspelt one is told. Where a body takes null, null
+means the same as leaving the field out.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+
+MAX_SEQ = 2**53 - 1
+
+Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]  # no NUL: PostgreSQL cannot keep it
+Title = Annotated[Text, Field(max_length=200)]
+ModelId = Annotated[Text, Field(max_length=200, description="As `GET /api/models` lists it.")]
+Seq = Annotated[StrictInt, Field(ge=0, le=MAX_SEQ)]
+Mode = Literal["queue", "steer"]
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+def Omitted(**more: Any) -> Any:
+    """A field that is left out where it does not apply."""
+    return Field(default=None, json_schema_extra=_without_default, **more)
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class ErrorDetail(BaseModel):
+    """`code` is stable and for programs, `message` for people."""
+
+    code: str
+    message: str
+    line: int = Omitted(description="1-based line of a refused log")
+    file: str = Omitted()
+    reason: str = Omitted(description="Why a log was refused, without the place")
+
+
+class Error(BaseModel):
+    """A refusal."""
+
+    error: ErrorDetail
+
+
+class NewSession(Body):
+    """`model` and `system` are pinned when the session is created."""
+
+    title: Title | None = None
+    model: ModelId | None = None
+    system: Text | None = Field(default=None, max_length=1_000_000)
+    cwd: Annotated[Text, Field(pattern=r"^/[^\x00]*$", max_length=4096)] | None = None
+
+
+class SessionChange(Body):
+    title: Title | None = None
+    model: ModelId | None = None
+    archived: StrictBool | None = None
+    pinned: StrictBool | None = None
+
+
+class NewMessage(Body):
+    """`queue`: a turn of its own. `steer`: before the running turn's next request."""
+
+    text: Text
+    mode: Mode = "queue"
+
+
+class QueueChange(Body):
+    """`position` is the item's new 0-based place among the pending ones."""
+
+    text: Text | None = None
+    position: Seq | None = None
+    mode: Mode | None = None
+
+
+class Retry(Body):
+    """`seq` is that of the user's message; `text` replaces it."""
+
+    seq: Seq
+    text: Text | None = None
+
+
+class NewFork(Body):
+    """`side: false` makes an ordinary session, without framing or gate."""
+
+    atSeq: Seq | None = None
+    side: StrictBool = True
+    title: Title | None = None
+    model: ModelId | None = None
+    text: Text | None = None
+
+
+class NewMerge(Body):
+    """Without `text` the side is asked for the note."""
+
+    text: Text | None = None
+    steer: StrictBool = False
+
+
+class Retraction(Body):
+    seq: Seq
+
+
+class LastTurn(Answer):
+    turn: int
+    reason: dict[str, Any]
+
+
+class Usage(Answer):
+    """Tokens of the session's own requests; `inputTokens` excludes cached input."""
+
+    inputTokens: int
+    outputTokens: int
+    cacheReadTokens: int
+    reasoningTokens: int
+    cost: float = Omitted()
+
+
+class Context(Answer):
+    """Tokens of context after the last request, and the model's window."""
+
+    used: int
+    window: int = Omitted()
+
+
+class Session(Answer):
+    """One session. `id` names it here; `logId` is its log's own id, equal for sessions made here."""
+
+    id: str
+    logId: str
+    title: str
+    kind: Literal["main", "side", "fork", "mirror"]
+    promoted: bool
+    parentSession: str = Omitted()
+    seedLength: int = Omitted()
+    status: Literal["idle", "running", "waiting"]
+    lastTurn: LastTurn = Omitted()
+    model: str
+    cwd: str = Omitted()
+    createdAt: int
+    updatedAt: int
+    archived: bool
+    pinned: bool
+    unread: bool
+    usage: Usage
+    context: Context
+
+
+class SessionPage(Answer):
+    """`next` is the cursor of the next page, null on the last one."""
+
+    sessions: list[Session]
+    next: str | None
+
+
+class Deletion(Answer):
+    """Ids of the deleted sessions, and of sides that live on without their parent."""
+
+    deleted: list[str]
+    kept: list[str]
+
+
+class Event(Answer):
+    """One entry of a log."""
+
+    type: str
+    seq: int
+    time: int
+    data: Any
+    sourceEventSeqs: list[int] = Omitted()
+    surfaceOp: Any = Omitted()
+    ignorable: Literal[True] = Omitted()
+
+
+class EventPage(Answer):
+    """`next` is the last seq scanned, to be passed as `after`; null at the head of the log."""
+
+    events: list[Event]
+    next: int | None
+
+
+class Message(Answer):
+    id: str
+    role: str
+    content: list[dict[str, Any]]
+    source: dict[str, Any]
+
+
+class Messages(Answer):
+    messages: list[Message]
+
+
+class Request(Answer):
+    """One attempt at a provider; `n` counts a session's own requests from 1."""
+
+    n: int
+    turn: int
+    step: int
+    attempt: int
+    usage: dict[str, int] = Omitted()
+
+
+class RequestBody(Request):
+    """`body` is what was sent, byte for byte; null where the turn was imported."""
+
+    body: str | None
+
+
+class QueueItem(Answer):
+    id: str
+    mode: Mode
+    text: str
+
+
+class Accepted(Answer):
+    item: QueueItem
+
+
+class Queue(Answer):
+    """Pending input, in order."""
+
+    items: list[QueueItem]
+
+
+class TurnStatus(Answer):
+    status: Literal["idle", "running", "waiting"]
+
+
+class Draft(Answer):
+    """A note that was not sent yet."""
+
+    text: str
+    truncated: bool
+    throughSeq: int
+
+
+class DraftPending(Answer):
+    """The side is still writing: ask again. Nothing is on its way into the parent, so there is no merge yet."""
+
+    merge: None
+
+
+class Merged(Answer):
+    """The note stands in `session` (the parent) at `seq`."""
+
+    merge: str
+    session: str
+    seq: int
+    truncated: bool
+    edited: bool
+
+
+class MergePending(Answer):
+    """The id of a merge that is still on its way: see `GET …/merges`."""
+
+    merge: str
+
+
+class Merge(Answer):
+    id: str
+    side: str
+    parent: str
+    state: Literal["drafting", "pending", "delivered", "failed", "cancelled", "retracted"]
+    seq: int = Omitted()
+    error: Any = Omitted()
+
+
+class Model(Answer):
+    id: str
+    provider: str
+    name: str
+    window: int = Omitted()
+
+
+class Models(Answer):
+    models: list[Model]
+
+
+class Imported(Answer):
+    sessions: list[Session]

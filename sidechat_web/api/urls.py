@@ -1,0 +1,40 @@
+"""The JSON API under `/api/`, and the two operations endpoints beside it."""
+
+from django.urls import path
+
+from . import (
+    auth,
+    catalog,
+    errors,
+    events,
+    forks,
+    health,
+    idempotency,
+    lossless,
+    merges,
+    messages,
+    queued,
+    requests,
+    sessions,
+    turns,
+)
+from .openapi import Api
+
+api = Api(
+    title="Sidechat",
+    version="1",
+    description="Agent sessions, their side sessions and the notes that these merge back.",
+    auth=auth.Bearer(),
+    parser=lossless.StrictParser(),
+    urls_namespace="api",
+)
+errors.install(api)
+api.add_decorator(idempotency.once_per_key)
+for module in (sessions, events, messages, requests, queued, turns, forks, merges, catalog):
+    api.add_router("", module.router)
+
+urlpatterns = [
+    path("api/", api.urls),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+]

@@ -1,0 +1,105 @@
+"""What a user says: messages, the queue, stop, continue."""
+
+import pytest
+
+from sidechat_web.storage.models import QueueItem
+
+from .conftest import refusal
+
+pytestmark = pytest.mark.django_db
+
+
+def queue_of(caller, session):
+    return [(item["text"], item["mode"]) for item in caller.get(f"/sessions/{session.pk}/queue").json()["items"]]
+
+
+def say(caller, session, text, mode="queue"):
+    answer = caller.post(f"/sessions/{session.pk}/messages", {"text": text, "mode": mode})
+    assert answer.status_code == 202
+    return answer.json()["item"]
+
+
+def test_message_is_durable_before_the_answer(ann, session):
+    item = say(ann, session, "grüße 👋")
+    assert QueueItem.objects.get(pk=item["id"]).text == "grüße 👋"
+    assert item == {"id": item["id"], "mode": "queue", "text": "grüße 👋"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (None, 422, "invalid"),
+        ({}, 422, "invalid"),
+        ({"text": None}, 422, "invalid"),
+        ({"text": 5}, 422, "invalid"),
+        ({"text": ["a"]}, 422, "invalid"),
+        ({"text": "a\x00b"}, 422, "invalid"),
+        ({"text": "\ud800"}, 422, "invalid"),
+        ({"text": "hi", "mode": "shout"}, 422, "invalid"),
+        ({"text": "hi", "mood": "queue"}, 422, "invalid"),
+        ({"text": ""}, 422, "empty_text"),
+        ({"text": " \n"}, 422, "empty_text"),
+        ({"text": "x" * 1_000_001}, 413, "too_long"),
+    ],
+)
+def test_bad_message_is_refused(ann, session, body, status, code):
+    assert refusal(ann.post(f"/sessions/{session.pk}/messages", body)) == (status, code)
+    assert queue_of(ann, session) == []
+
+
+def test_queue_is_edited_moved_and_taken_back(ann, session):
+    one, two, three = (say(ann, session, text) for text in ("one", "two", "three"))
+    path = f"/sessions/{session.pk}/queue"
+    changed = ann.patch(f"{path}/{three['id']}", {"text": "drei", "position": 0, "mode": "steer"})
+    assert changed.json() == {"item": {"id": three["id"], "text": "drei", "mode": "steer"}}
+    assert queue_of(ann, session) == [("drei", "steer"), ("one", "queue"), ("two", "queue")]
+    assert ann.patch(f"{path}/{one['id']}", {"position": 2**53 - 1}).status_code == 200
+    assert ann.delete(f"{path}/{two['id']}").json() == {"item": two}
+    assert queue_of(ann, session) == [("drei", "steer"), ("one", "queue")]
+
+
+def test_started_item_cannot_be_changed(ann, session):
+    item = say(ann, session, "one")
+    QueueItem.objects.update(seq=7)
+    path = f"/sessions/{session.pk}/queue/{item['id']}"
+    assert refusal(ann.patch(path, {"text": "x"})) == (409, "started")
+    assert refusal(ann.delete(path)) == (409, "started")
+
+
+def test_item_of_another_session_is_not_here(ann, session):
+    other = ann.post("/sessions").json()["id"]
+    item = say(ann, session, "one")
+    for item_id in (item["id"], "x", "%00"):
+        assert refusal(ann.delete(f"/sessions/{other}/queue/{item_id}")) == (404, "not_found")
+    assert queue_of(ann, session) == [("one", "queue")]
+
+
+@pytest.mark.parametrize("body", [{"position": -1}, {"position": "1"}, {"position": 10**40}, {"position": True}, []])
+def test_bad_change_is_refused(ann, session, body):
+    item = say(ann, session, "one")
+    assert refusal(ann.patch(f"/sessions/{session.pk}/queue/{item['id']}", body)) == (422, "invalid")
+
+
+def test_stop_asks_the_running_turn_to_end(ann, open_turn):
+    answer = ann.post(f"/sessions/{open_turn.pk}/stop")
+    assert (answer.status_code, answer.json()) == (202, {"status": "running"})
+    open_turn.refresh_from_db()
+    assert open_turn.stop_requested
+
+
+def test_stop_without_a_turn_does_nothing(ann, session):
+    assert ann.post(f"/sessions/{session.pk}/stop").json() == {"status": "idle"}
+    session.refresh_from_db()
+    assert not session.stop_requested
+
+
+def test_continue_is_an_ordinary_message(ann, session):
+    answer = ann.post(f"/sessions/{session.pk}/continue")
+    assert answer.status_code == 202
+    assert queue_of(ann, session) == [(answer.json()["item"]["text"], "queue")]
+
+
+def test_read_only_session_takes_no_message(ann, session):
+    session.read_only = True
+    session.save(update_fields=["read_only"])
+    assert refusal(ann.post(f"/sessions/{session.pk}/messages", {"text": "hi"})) == (409, "read_only")
