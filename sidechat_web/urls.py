@@ -4,4 +4,5 @@ from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("accounts/", include("sidechat_web.accounts.urls")),
+    path("", include("sidechat_web.pages.urls")),
 ]
