@@ -71,6 +71,7 @@ CHANNEL_LAYERS = {
 }
 
 USE_TZ = True
+TIME_ZONE = "UTC"  # pages put times into the browser’s zone
 LANGUAGE_CODE = "en"
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"

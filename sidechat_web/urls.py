@@ -5,4 +5,5 @@ from django.urls import URLPattern, URLResolver, include, path
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("sidechat_web.api.urls")),
     path("accounts/", include("sidechat_web.accounts.urls")),
+    path("", include("sidechat_web.pages.urls")),
 ]

@@ -36,7 +36,7 @@ MOST_CHARACTERS: Final = 400_000  # longer text is shown as it is written
 MOST_HIGHLIGHTED: Final = 60_000  # longer code is shown without colours
 MOST_MATH: Final = 2_000
 _DEEPEST: Final = 60
-_TOP_HEADING: Final = 3  # a message stands under the headings of the page and of its pane
+_TOP_HEADING: Final = 4  # a message stands under the headings of the page, of its pane and of its turn
 
 
 class Block(NamedTuple):
@@ -234,7 +234,7 @@ _MATHML_ATTRIBUTES: Final = _words(
     "notation width height depth voffset movablelimits"
 )
 _TAGS: Final = _words(
-    "a p br hr em strong s code pre blockquote ul ol li h3 h4 h5 h6 table thead tbody tr th td "
+    "a p br hr em strong s code pre blockquote ul ol li h4 h5 h6 table thead tbody tr th td "
     "figure figcaption button div span"
 )
 _ATTRIBUTES: Final[dict[str, set[str]]] = {

@@ -17,7 +17,7 @@ from .items import Answer, Aside, Compaction, Item, Link, Note, Part, Seed, Tool
 from .text import line, plain
 
 _ASIDES: Final = {
-    "advisor": "Read-only advisor: it explains and looks things up; it does not change or continue the task.",
+    "advisor": "Framed as a read-only advisor.",
     "handback-request": "Asked for a note to hand back.",
     "retraction": "Note retracted. The model no longer sees it; the cache is lost from there on.",
     "promotion": "Promoted to an ordinary session. It may act from here on.",
@@ -47,8 +47,10 @@ def render_item(item: Item) -> str:
     return render_to_string(f"transcript/{item.kind}.html", {"item": item})
 
 
-def render_items(items: Iterable[Item]) -> SafeString:
-    return mark_safe("".join(render_item(item) for item in items))
+def render_items(items: Iterable[Item], *, swap: bool = False) -> SafeString:
+    """The items' HTML in order; with `swap` marked to take the place of the elements that have their ids."""
+    html = (render_item(item) for item in items)
+    return mark_safe("".join(one.replace("<li ", '<li hx-swap-oob="true" ', 1) if swap else one for one in html))
 
 
 class Transcript:
@@ -183,7 +185,8 @@ class Transcript:
         data = event.data
         most = f" of {data['maxRetries']}" if "maxRetries" in data else ""
         reason = line(str(data.get("failure", {}).get("message", "")), 300)
-        said = f"The provider did not answer; trying again in {words.duration(data.get('delayMs', 0))} (attempt {data.get('retry', 1)}{most})."
+        wait, attempt = words.duration(data.get("delayMs", 0)), data.get("retry", 1)
+        said = f"The provider did not answer; trying again in {wait} (attempt {attempt}{most})."
         yield from self._turn_heading(event)
         yield Aside(**self._place(event), form="retry", said=said, text=reason)
 

@@ -103,3 +103,12 @@ def _failed(failure: Mapping[str, Any]) -> tuple[str, str]:
         f"The turn failed: {message}",
         "Your message is in the session. Nothing was lost; try again when this is fixed.",
     )
+
+
+def status(state: str, turn: int | None) -> str:
+    """What a session is doing, as its status line says it."""
+    if state == "running":
+        return f"Turn {turn} is running"
+    if state == "waiting":
+        return f"Turn {turn} waits for you"
+    return "Ready"

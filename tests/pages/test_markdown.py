@@ -13,7 +13,7 @@ from sidechat_web.render import markdown
         ("**a** `b`", "<p><strong>a</strong> <code>b</code></p>\n"),
         ("~~a~~", "<p><s>a</s></p>\n"),
         ("main.py and 10.0.0.1", "<p>main.py and 10.0.0.1</p>\n"),
-        ("# a\n### b\n# c", '<h3 class="h1">a</h3>\n<h4 class="h3">b</h4>\n<h3 class="h1">c</h3>\n'),
+        ("# a\n### b\n# c", '<h4 class="h1">a</h4>\n<h5 class="h3">b</h5>\n<h4 class="h1">c</h4>\n'),
         ("costs $5 and $10", "<p>costs $5 and $10</p>\n"),
         ("a\x1b[31mb\u202ec\ud800", "<p>abc\ufffd</p>\n"),
     ],

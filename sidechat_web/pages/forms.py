@@ -1,0 +1,67 @@
+"""What the pages' forms take."""
+
+from __future__ import annotations
+
+from django import forms
+
+from sidechat_web.runtime.commands import MAX_TEXT_CHARS, MAX_TITLE_CHARS
+
+
+class MessageForm(forms.Form):
+    """A message, and the key under which it is accepted once."""
+
+    text = forms.CharField(
+        max_length=MAX_TEXT_CHARS, strip=False, error_messages={"required": "Write something first."}
+    )
+    mode = forms.ChoiceField(choices=[("queue", ""), ("steer", "")], required=False)
+    key = forms.CharField(max_length=64, required=False)
+
+    def clean_text(self) -> str:
+        text: str = self.cleaned_data["text"].replace("\r\n", "\n")
+        if not text.strip():
+            raise forms.ValidationError("Write something first.")
+        return text
+
+
+class SideForm(MessageForm):
+    """The first message of a side; `at` is the event that it is asked about."""
+
+    at = forms.IntegerField(min_value=0, required=False)
+
+
+class NewSessionForm(MessageForm):
+    model = forms.CharField(max_length=200, required=False)
+
+
+class NoteForm(forms.Form):
+    """A note to merge; without a text the side is asked for one."""
+
+    text = forms.CharField(strip=True, required=False, max_length=MAX_TEXT_CHARS)
+    written = forms.BooleanField(required=False)
+    steer = forms.BooleanField(required=False)
+
+
+class SeqForm(forms.Form):
+    seq = forms.IntegerField(min_value=0)
+
+
+class SettingsForm(forms.Form):
+    title = forms.CharField(max_length=MAX_TITLE_CHARS, error_messages={"required": "A session needs a title."})
+    model = forms.CharField(max_length=200, required=False)
+    pinned = forms.BooleanField(required=False)
+    archived = forms.BooleanField(required=False)
+
+
+class DeleteForm(forms.Form):
+    sides = forms.ChoiceField(choices=[("delete", ""), ("keep", "")], required=False)
+
+
+class QueuedForm(forms.Form):
+    text = forms.CharField(
+        max_length=MAX_TEXT_CHARS, strip=False, error_messages={"required": "Write something first."}
+    )
+
+
+def first_error(form: forms.Form) -> str:
+    """The first thing that is wrong with a form, in a sentence."""
+    return str(next(iter(form.errors.values()))[0])

@@ -1,0 +1,114 @@
+"""A session's settings: name, model, pin, archive; and its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from sidechat_web.core.errors import SidechatError
+from sidechat_web.render import links
+from sidechat_web.render.items import Link
+from sidechat_web.runtime import commands
+from sidechat_web.runtime.providers import catalog
+from sidechat_web.runtime.sidechat import side as sides
+from sidechat_web.runtime.views import session_json
+from sidechat_web.storage.models import Session
+
+from .access import PageRequest, session_or_404
+from .forms import DeleteForm, SettingsForm, first_error
+from .replies import done, moved, sentence
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+@never_cache
+def settings(request: PageRequest, session_id: str) -> HttpResponse:
+    session = session_or_404(request, session_id, write=request.method == "POST")
+    form = SettingsForm(request.POST or None)
+    if request.method != "POST":
+        return _settings_page(request, session)
+    if not form.is_valid():
+        return _settings_page(request, session, refusal=first_error(form))
+    try:
+        _apply(session, form.cleaned_data)
+    except SidechatError as e:
+        return _settings_page(request, session, refusal=sentence(e.message))
+    return done(request, links.url(session), **{"sidechat:close": {}})
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+@never_cache
+def delete(request: PageRequest, session_id: str) -> HttpResponse:
+    """Ask what becomes of the sides, then delete."""
+    session = session_or_404(request, session_id, write=request.method == "POST")
+    form = DeleteForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            commands.delete(session, form.cleaned_data["sides"] or None)
+        except SidechatError as e:
+            return _delete_page(request, session, refusal=sentence(e.message))
+        return moved(
+            request, links.url(session.parent) if links.beside(session) and session.parent else reverse("home")
+        )
+    return _delete_page(request, session)
+
+
+def _apply(session: Session, wanted: dict[str, Any]) -> None:
+    if wanted["title"] != session.title:
+        commands.rename(session, wanted["title"])
+    if wanted["model"] and wanted["model"] != session_json(session)["model"]:
+        commands.set_model(session, wanted["model"])
+    commands.set_flags(session, pinned=wanted["pinned"], archived=wanted["archived"])
+
+
+def _settings_page(request: PageRequest, session: Session, *, refusal: str = "") -> HttpResponse:
+    shape = session_json(session)
+    given = request.POST or {"title": session.title, "model": shape["model"]}
+    context = {
+        "session": session,
+        "name": links.name(session),
+        "given": given,
+        "models": _known_models(),
+        "usage": shape["usage"],
+        "is_side": session.kind == Session.Kind.SIDE,
+        "can_promote": session.kind == Session.Kind.SIDE and sides.is_advisor(session),
+        "refusal": refusal,
+        "title": "Session settings",
+        "back": links.url(session),
+    }
+    return render(request, "dialogs/settings.html", context, status=422 if refusal else 200)
+
+
+def _delete_page(request: PageRequest, session: Session, *, refusal: str = "") -> HttpResponse:
+    context = {
+        "session": session,
+        "name": links.name(session),
+        "sides": _sides_below(session),
+        "refusal": refusal,
+        "title": "Delete session",
+        "back": links.url(session),
+    }
+    return render(request, "dialogs/delete.html", context, status=422 if refusal else 200)
+
+
+def _sides_below(session: Session) -> list[Link]:
+    """The session's living sides at any depth."""
+    found: list[Session] = []
+    level = [session]
+    while level:
+        rows = Session.objects.filter(parent__in=level, kind=Session.Kind.SIDE, deleted_at=None)
+        level = list(rows.select_related("parent").order_by("created_at"))
+        found += level
+    return [links.link(one) for one in found]
+
+
+def _known_models() -> list[str]:
+    """Model ids to suggest: the default of each configured provider."""
+    return [f"{p.name}/{p.default_model}" for p in catalog.providers().values() if p.default_model]

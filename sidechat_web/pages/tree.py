@@ -1,0 +1,172 @@
+"""The sidebar: sessions with their sides nested under them, newest activity first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from sidechat_web.render import links, words
+from sidechat_web.storage.access import visible
+from sidechat_web.storage.models import Session
+
+from .access import PageRequest
+
+MOST_ROOTS: Final = 80
+_LOUDEST: Final = ("waiting", "failed", "running", "unread", "idle")
+
+
+@dataclass(slots=True)
+class Row:
+    """One session of the tree. `mark` is its own state, `below` the loudest state under it."""
+
+    id: str
+    title: str
+    url: str
+    kind: str
+    mark: str
+    said: str
+    updated_at: int
+    pinned: bool
+    current: bool
+    orphaned: bool
+    children: list[Row] = field(default_factory=list)
+
+    @property
+    def loudest(self) -> str:
+        return min([self.mark, *(child.loudest for child in self.children)], key=_LOUDEST.index)
+
+    @property
+    def activity(self) -> int:
+        return max([self.updated_at, *(child.activity for child in self.children)])
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    title: str
+    rows: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    groups: list[Group]
+    query: str = ""
+    archived: bool = False
+    more: int = 0  # the offset of the next part, 0 where there is none
+    empty: str = ""
+
+
+@login_required
+@require_GET
+@never_cache
+def sessions(request: PageRequest) -> HttpResponse:
+    """The tree, searched by `?q=`; as a page of its own it is the phone's first column."""
+    found = forest(
+        request.user,
+        query=request.GET.get("q", "").strip(),
+        archived=request.GET.get("archived") == "1",
+        offset=int(request.GET.get("offset", "0")) if request.GET.get("offset", "0").isdigit() else 0,
+        current=set(request.GET.getlist("current")),
+    )
+    template = "tree/list.html" if request.htmx and not request.htmx.history_restore_request else "pages/sessions.html"
+    return render(request, template, {"tree": found, "title": "Sessions"})
+
+
+def forest(
+    user: User, *, query: str = "", archived: bool = False, offset: int = 0, current: Iterable[str] = ()
+) -> Forest:
+    """The trees of `user`'s sessions that match, grouped by the day of their last activity."""
+    rows = visible(user).filter(archived=archived).select_related("parent").order_by("created_at", "id")
+    if query:
+        rows = rows.filter(title__icontains=query)
+    roots = _roots(rows, set(current))
+    roots.sort(key=lambda row: (not row.pinned, -row.activity))
+    shown, rest = roots[offset : offset + MOST_ROOTS], roots[offset + MOST_ROOTS :]
+    return Forest(
+        groups=_groups(shown),
+        query=query,
+        archived=archived,
+        more=offset + MOST_ROOTS if rest else 0,
+        empty="" if roots else _why_empty(query, archived),
+    )
+
+
+def _roots(sessions: Iterable[Session], current: set[str]) -> list[Row]:
+    by_id: dict[str, Row] = {}
+    parents: dict[str, str | None] = {}
+    for session in sessions:
+        by_id[session.pk] = _row(session, current)
+        parents[session.pk] = session.parent_id
+    roots: list[Row] = []
+    for pk, row in by_id.items():
+        above = by_id.get(parents[pk] or "")
+        (above.children if above else roots).append(row)
+    return roots
+
+
+def _row(session: Session, current: set[str]) -> Row:
+    mark = _mark(session)
+    return Row(
+        id=session.pk,
+        title=links.name(session),
+        url=links.url(session),
+        kind=session.kind,
+        mark=mark,
+        said=_said(session, mark),
+        updated_at=session.updated_at,
+        pinned=session.pinned,
+        current=session.pk in current,
+        orphaned=session.kind == Session.Kind.SIDE and not links.has_parent(session),
+    )
+
+
+def _mark(session: Session) -> str:
+    if session.status != "idle":
+        return session.status
+    if session.unread and (session.last_reason or {}).get("kind") == "error":
+        return "failed"
+    return "unread" if session.unread else "idle"
+
+
+def _said(session: Session, mark: str) -> str:
+    """The state in words, or when the session was last active."""
+    named = {"running": "running", "waiting": "needs you", "failed": "failed"}
+    return named.get(mark) or ago(session.updated_at)
+
+
+def ago(ms: int) -> str:
+    """`now`, `5 min`, `2 h`, `Fri`, `3 May`, `2024`."""
+    then, now = words.moment(ms), timezone.localtime()
+    seconds = (now - then).total_seconds()
+    if seconds < 60:
+        return "now"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min"
+    if seconds < 86_400:
+        return f"{int(seconds // 3600)} h"
+    if seconds < 6 * 86_400:
+        return f"{then:%a}"
+    return f"{then.day} {then:%b}" if then.year == now.year else f"{then.year}"
+
+
+def _groups(rows: list[Row]) -> list[Group]:
+    today = timezone.localdate()
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        title = "Pinned" if row.pinned else "Today" if words.moment(row.activity).date() == today else "Earlier"
+        groups.setdefault(title, []).append(row)
+    return [Group(title, found) for title, found in groups.items()]
+
+
+def _why_empty(query: str, archived: bool) -> str:
+    if query:
+        return f"No session has “{query}” in its title."
+    return "Nothing is archived." if archived else "No sessions yet."

@@ -1,0 +1,48 @@
+"""Routes of the pages."""
+
+from django.urls import path, register_converter
+
+from . import actions, merging, options, session, tree
+
+
+class SessionIdConverter:
+    regex = "[a-z0-9]{26}"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+class PlaceConverter(SessionIdConverter):
+    regex = "main|side"
+
+
+register_converter(SessionIdConverter, "id")
+register_converter(PlaceConverter, "place")
+
+urlpatterns = [
+    path("", session.home, name="home"),
+    path("new/", actions.new, name="new"),
+    path("sessions/", tree.sessions, name="sessions"),
+    path("s/<id:session_id>/", session.session, name="session"),
+    path("s/<id:session_id>/state/<place:place>", session.state, name="state"),
+    path("s/<id:session_id>/older", session.older, name="older"),
+    path("s/<id:session_id>/inherited", session.inherited, name="inherited"),
+    path("s/<id:session_id>/text/<int:seq>", session.message_text, name="message-text"),
+    path("s/<id:session_id>/send", actions.send, name="send"),
+    path("s/<id:session_id>/stop", actions.stop, name="stop"),
+    path("s/<id:session_id>/continue", actions.continue_, name="continue"),
+    path("s/<id:session_id>/side", actions.open_side, name="open-side"),
+    path("s/<id:session_id>/fork", actions.fork, name="fork"),
+    path("s/<id:session_id>/queue/<id:item_id>", actions.edit_queued, name="edit-queued"),
+    path("s/<id:session_id>/queue/<id:item_id>/remove", actions.remove_queued, name="remove-queued"),
+    path("s/<id:session_id>/merge", merging.merge, name="merge"),
+    path("s/<id:session_id>/review", merging.review, name="review"),
+    path("s/<id:session_id>/merges/<id:merge_id>/cancel", merging.cancel_merge, name="cancel-merge"),
+    path("s/<id:session_id>/retract", merging.retract, name="retract"),
+    path("s/<id:session_id>/promote", merging.promote, name="promote"),
+    path("s/<id:session_id>/settings", options.settings, name="settings"),
+    path("s/<id:session_id>/delete", options.delete, name="delete"),
+]

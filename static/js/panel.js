@@ -1,0 +1,133 @@
+// What pages do beside streaming: dialogs, copying, asking about a selection, and saying what went wrong.
+
+import { append, appendToDraft } from "./composer.js";
+
+const dialog = document.getElementById("dialog");
+document.documentElement.classList.add("scripted");
+
+// Dialogs: filled by htmx, shown when filled, closed when done.
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.detail.target !== dialog) return;
+  dialog.setAttribute("aria-label", dialog.querySelector("h2")?.textContent || "Dialog");
+  if (dialog.querySelector(".sheet") && !dialog.open) dialog.showModal();
+});
+document.addEventListener("click", (event) => {
+  if (event.target === dialog || (dialog.open && event.target.closest("[data-close]"))) {
+    event.preventDefault();
+    dialog.close();
+  }
+});
+document.addEventListener("sidechat:close", () => dialog.close());
+dialog.addEventListener("close", () => dialog.replaceChildren());
+
+// Copying.
+async function copy(button, text) {
+  const label = button.textContent;
+  try {
+    await navigator.clipboard.writeText(await text);
+    button.classList.add("done");
+    button.textContent = "Copied";
+  } catch {
+    toast("The browser did not allow copying. Select the text and copy it by hand.");
+  }
+  setTimeout(() => { button.classList.remove("done"); button.textContent = label; }, 1500);
+}
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-copy], [data-copy-from], [data-copy-link], [data-copy-value]");
+  if (!button || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  if (button.matches("[data-copy]")) copy(button, button.closest("figure").querySelector("pre").textContent);
+  else if (button.matches("[data-copy-link]")) copy(button, linkTo(button));
+  else if (button.matches("[data-copy-value]")) copy(button, document.getElementById(button.dataset.copyValue).value);
+  else copy(button, fetch(button.href).then((answer) => answer.ok ? answer.text() : Promise.reject(answer.status)));
+});
+
+// The address of an item, under that of the pane in which it stands.
+function linkTo(link) {
+  const pane = link.closest(".pane");
+  return new URL(`${pane.dataset.url || location.pathname}${new URL(link.href).hash}`, location.origin).href;
+}
+
+// Asking about a selection: it is quoted with a link to where it stands.
+const ask = Object.assign(document.createElement("button"), { className: "btn quote", textContent: "Ask about this", hidden: true });
+document.body.append(ask);
+
+function selected() {
+  const selection = getSelection();
+  if (!selection.rangeCount || selection.isCollapsed) return null;
+  const from = selection.anchorNode?.parentElement?.closest(".transcript .item");
+  const to = selection.focusNode?.parentElement?.closest(".transcript");
+  const text = selection.toString().trim();
+  return from && text && to === from.closest(".transcript") ? { item: from, text, rect: selection.getRangeAt(0).getBoundingClientRect() } : null;
+}
+function offer() {
+  const found = selected();
+  ask.hidden = !found;
+  if (!found) return;
+  ask.style.left = `${Math.max(8, Math.min(found.rect.left, innerWidth - 160))}px`;
+  ask.style.top = `${Math.max(8, found.rect.top - 44)}px`;
+}
+let offering;
+document.addEventListener("selectionchange", () => { clearTimeout(offering); offering = setTimeout(offer, 150); });
+document.addEventListener("scroll", () => { ask.hidden = true; }, true);
+ask.addEventListener("mousedown", (event) => event.preventDefault());
+ask.addEventListener("click", () => {
+  const found = selected();
+  if (!found) return;
+  const pane = found.item.closest(".pane");
+  const quote = `${found.text.split("\n").map((line) => `> ${line}`).join("\n")}\n\n[where this stands](#${found.item.id})\n\n`;
+  getSelection().removeAllRanges();
+  const open = document.querySelector("#side .composer");
+  if (open && pane.closest("#main")) return append(open, quote);
+  appendToDraft(`${pane.dataset.session}:side`, quote);
+  const settled = found.item.dataset.turn && found.item.closest(".transcript").querySelector(`.turn-end[data-turn="${found.item.dataset.turn}"]`);
+  const address = `/s/${pane.dataset.session}/?draft=side${settled ? `&at=${settled.dataset.seq}` : ""}`;
+  htmx.ajax("GET", address, { target: "#side", push: "true" });
+});
+
+// The length of a note against what is left for it.
+document.addEventListener("input", (event) => {
+  const most = Number(event.target.dataset?.most);
+  const count = most && document.querySelector(`[data-count="${event.target.id}"]`);
+  if (!count) return;
+  const length = [...event.target.value].length;
+  count.firstElementChild.textContent = length;
+  count.classList.toggle("over", length > most);
+});
+
+// What went wrong, where the user looks: at the composer that sent, or at the foot of the page.
+export function toast(text, bad = true) {
+  const line = Object.assign(document.createElement("p"), { className: bad ? "toast bad" : "toast", textContent: text });
+  document.getElementById("toasts").append(line);
+  setTimeout(() => line.remove(), 8000);
+}
+function failed(event, text) {
+  const place = event.target.closest?.("form.composer, .mergebar, .sheet form")?.querySelector(".refusal");
+  if (place) place.textContent = text;
+  else toast(text);
+}
+document.addEventListener("htmx:sendError", (event) => failed(event, "The server did not answer. Nothing was lost; try again."));
+document.addEventListener("htmx:timeout", (event) => failed(event, "The server took too long to answer. Nothing was lost; try again."));
+document.addEventListener("htmx:responseError", (event) => {
+  const status = event.detail.xhr.status;
+  failed(event, status === 404 ? "This is no longer here. It may have been deleted." : `The server could not do this (error ${status}). Nothing was lost.`);
+});
+
+// Older turns come in above without moving what is read.
+let kept = null;
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const scroll = event.detail.target.matches?.("li.older") && event.detail.target.closest(".scroll");
+  kept = scroll ? { scroll, below: scroll.scrollHeight - scroll.scrollTop } : null;
+});
+document.addEventListener("htmx:afterSwap", () => {
+  if (kept) kept.scroll.scrollTop = kept.scroll.scrollHeight - kept.below;
+  kept = null;
+});
+
+// Times in the browser's own zone.
+customElements.define("local-time", class extends HTMLElement {
+  connectedCallback() {
+    const at = new Date(this.parentElement.dateTime);
+    if (!isNaN(at)) this.textContent = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+  }
+});
