@@ -19,6 +19,7 @@ _CONFLICT: Final = frozenset(
     {
         "cancelled",
         "conflict",
+        "decided",
         "delivered",
         "handback_stopped",
         "has_sides",
@@ -42,6 +43,7 @@ _STATUS: Final = {
     "bad_json": 400,
     "handback_empty": 503,
     "handback_failed": 503,
+    "local_model": 503,
     "not_found": 404,
     "too_large": 413,
     "too_long": 413,

@@ -11,7 +11,7 @@ import json
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest
@@ -23,6 +23,7 @@ from sidechat_web.storage.models import IdempotencyKey
 
 from .auth import caller
 
+View = TypeVar("View", bound=Callable[..., Any])
 HEADER = "Idempotency-Key"
 MAX_KEY_CHARS = 255
 _UNSETTLED = 0  # the status of work that has started and is not done
@@ -30,7 +31,7 @@ _UNSETTLED = 0  # the status of work that has started and is not done
 
 def once_per_key(view: Callable[..., Any]) -> Callable[..., Any]:
     """`view`, doing its work once for each key. An async view sees to that itself, with `once_begun`."""
-    if iscoroutinefunction(view):
+    if iscoroutinefunction(view) or getattr(view, "keys_itself", False):
         return view
 
     @wraps(view)
@@ -42,7 +43,13 @@ def once_per_key(view: Callable[..., Any]) -> Callable[..., Any]:
     return keyed
 
 
-def once(request: HttpRequest, work: Callable[[], Status[Any]]) -> Status[Any]:
+def keys_itself(view: View) -> View:
+    """Mark a view that calls `once`, because only it can digest its body."""
+    view.keys_itself = True  # type: ignore[attr-defined]
+    return view
+
+
+def once(request: HttpRequest, work: Callable[[], Status[Any]], *, body_digest: str | None = None) -> Status[Any]:
     """What `work` answers, or what it answered to this key before.
 
     Raises SidechatError `idempotency_mismatch` where the key came with another request.
@@ -51,7 +58,7 @@ def once(request: HttpRequest, work: Callable[[], Status[Any]]) -> Status[Any]:
     if key is None:
         return work()
     with transaction.atomic():
-        row, fresh = _reserve(request, key)
+        row, fresh = _reserve(request, key, body_digest or _body_digest(request))
         if not fresh:
             return _kept(row)
         result = work()
@@ -87,7 +94,7 @@ def _begin(request: HttpRequest, begin: Callable[[], Any]) -> tuple[IdempotencyK
     with transaction.atomic():
         if key is None:
             return None, begin()
-        row, fresh = _reserve(request, key)
+        row, fresh = _reserve(request, key, _body_digest(request))
         if fresh:
             row.body = json.dumps(begin())
             row.save(update_fields=["body"])
@@ -111,9 +118,11 @@ def _kept(row: IdempotencyKey) -> Status[Any]:
     return Status(row.status, json.loads(row.body))
 
 
-def _reserve(request: HttpRequest, key: str) -> tuple[IdempotencyKey, bool]:
+def _reserve(request: HttpRequest, key: str, body_digest: str) -> tuple[IdempotencyKey, bool]:
     """The key's row and whether it is new. Waits while another transaction works on the same key."""
-    owner, digest = caller(request), _digest(request)
+    owner = caller(request)
+    call = f"{request.method} {request.get_full_path()}\n{body_digest}"
+    digest = hashlib.sha256(call.encode()).hexdigest()
     try:
         with transaction.atomic():
             row = IdempotencyKey.objects.create(owner=owner, key=key, digest=digest, status=_UNSETTLED)
@@ -134,7 +143,5 @@ def _key(request: HttpRequest) -> str | None:
     return key
 
 
-def _digest(request: HttpRequest) -> str:
-    digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
-    digest.update(request.body)
-    return digest.hexdigest()
+def _body_digest(request: HttpRequest) -> str:
+    return hashlib.sha256(request.body).hexdigest()

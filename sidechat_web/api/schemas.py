@@ -111,6 +111,10 @@ class Retraction(Body):
     seq: Seq
 
 
+class Decision(Body):
+    decision: Literal["allow-once", "allow-session", "deny"]
+
+
 class LastTurn(Answer):
     turn: int
     reason: dict[str, Any]
@@ -273,6 +277,23 @@ class Merge(Answer):
     state: Literal["drafting", "pending", "delivered", "failed", "cancelled", "retracted"]
     seq: int = Omitted()
     error: Any = Omitted()
+
+
+class Approval(Answer):
+    """A tool call that waits for the user; `arguments` is what the model wrote."""
+
+    id: str
+    session: str
+    turn: int
+    callId: str
+    tool: str
+    arguments: str
+    reason: str
+    createdAt: int
+
+
+class Decided(Approval):
+    decision: str
 
 
 class Model(Answer):

@@ -1,4 +1,4 @@
-"""Turns: stop the running one, go on after an interrupted one."""
+"""Turns: stop the running one, go on after an interrupted one, compact what they left."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ def continue_turn(request: HttpRequest, session_id: str) -> Status[Any]:
     """Go on after an interruption: an ordinary user message."""
     item = commands.continue_(auth.session(request, session_id, write=True))
     return Status(202, {"item": queue.as_json(item)})
+
+
+@router.post("/sessions/{session_id}/compact", response={202: schemas.TurnStatus})
+def compact_session(request: HttpRequest, session_id: str) -> Status[Any]:
+    """Replace the oldest part of what the model sees by a summary: now, or when the running turn has ended."""
+    session = auth.session(request, session_id, write=True)
+    commands.compact(session)
+    return Status(202, {"status": session.status})

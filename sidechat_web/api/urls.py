@@ -3,6 +3,7 @@
 from django.urls import path
 
 from . import (
+    approvals,
     auth,
     catalog,
     errors,
@@ -10,6 +11,7 @@ from . import (
     forks,
     health,
     idempotency,
+    logs,
     lossless,
     merges,
     messages,
@@ -30,7 +32,7 @@ api = Api(
 )
 errors.install(api)
 api.add_decorator(idempotency.once_per_key)
-for module in (sessions, events, messages, requests, queued, turns, forks, merges, catalog):
+for module in (sessions, events, messages, requests, queued, turns, forks, merges, approvals, logs, catalog):
     api.add_router("", module.router)
 
 urlpatterns = [

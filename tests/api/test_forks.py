@@ -59,8 +59,8 @@ def test_bad_fork_is_refused(ann, session, body):
     assert refusal(ann.post(f"/sessions/{session.pk}/fork", body)) == (422, "invalid")
 
 
-def test_seq_outside_the_log_is_refused(ann, session):
-    assert refusal(ann.post(f"/sessions/{session.pk}/fork", {"atSeq": session.next_seq})) == (422, "bad_seq")
+def test_seq_past_the_end_is_the_end(ann, session):
+    assert ann.post(f"/sessions/{session.pk}/fork", {"atSeq": 2**53 - 1}).json()["seedLength"] == session.next_seq
 
 
 def test_retry_forks_before_the_turn_and_sends_its_message_again(ann, session):

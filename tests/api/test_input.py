@@ -103,3 +103,10 @@ def test_read_only_session_takes_no_message(ann, session):
     session.read_only = True
     session.save(update_fields=["read_only"])
     assert refusal(ann.post(f"/sessions/{session.pk}/messages", {"text": "hi"})) == (409, "read_only")
+
+
+def test_compaction_is_asked_for(ann, session):
+    answer = ann.post(f"/sessions/{session.pk}/compact")
+    assert (answer.status_code, answer.json()) == (202, {"status": "idle"})
+    session.refresh_from_db()
+    assert session.compact_requested

@@ -239,13 +239,14 @@ async def test_strangers_and_nobody(ann, main, side, django_user_model):
 async def test_models_are_those_of_the_provider_with_the_default_first(ann):
     status, body = await ann.call("GET", "/models")
     assert status == 200
-    assert [m["id"] for m in body["models"]] == ["custom/scripted", "custom/scripted-2"]
+    assert [m["id"] for m in body["models"]][:2] == ["custom/scripted", "custom/scripted-2"]
 
 
 async def test_provider_that_does_not_list_still_has_its_default(ann, settings):
     settings.SIDECHAT_OPENAI_BASE_URL = "http://127.0.0.1:9/v1"
     _, body = await ann.call("GET", "/models")
-    assert body == {"models": [{"id": "custom/scripted", "provider": "custom", "name": "scripted"}]}
+    assert body["models"][0] == {"id": "custom/scripted", "provider": "custom", "name": "scripted"}
+    assert "custom/scripted-2" not in [m["id"] for m in body["models"]]
 
 
 async def test_requests_are_what_the_provider_received(ann, main, side, provider):

@@ -1,0 +1,102 @@
+"""Logs as files: out, and in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, Final, Literal, cast
+
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils.text import slugify
+from ninja import Router, Status
+from ninja.params.functions import Query
+
+from sidechat_web.core.errors import SidechatError
+from sidechat_web.formats import exporting
+from sidechat_web.formats.importing import import_logs
+from sidechat_web.runtime.views import session_json
+from sidechat_web.storage.models import Session
+
+from . import auth, schemas
+from .idempotency import keys_itself, once
+
+router = Router(tags=["logs"], exclude_unset=True)
+MAX_IMPORT_BYTES: Final = 1 << 30
+_IN_MEMORY_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 16
+
+_Writer = Callable[[Session], Iterable[bytes]]
+_FORMATS: Final[dict[str, tuple[_Writer, str, str]]] = {
+    "dsh": (exporting.export_dsh, "application/x-ndjson", "jsonl"),
+    "markdown": (exporting.export_markdown, "text/markdown; charset=utf-8", "md"),
+    "openai": (exporting.export_openai, "application/json", "json"),
+}
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+_EXPORT: Final = {
+    "responses": {
+        200: {
+            "description": "A file",
+            "content": dict.fromkeys(("application/x-ndjson", "text/markdown", "application/json"), _BINARY),
+        }
+    }
+}
+_UPLOAD: Final = {"requestBody": {"required": True, "content": {"application/octet-stream": _BINARY}}}
+
+
+@router.get("/sessions/{session_id}/export", openapi_extra=_EXPORT)
+def export_session(
+    request: HttpRequest,
+    session_id: str,
+    format: Literal["dsh", "markdown", "openai"] = Query("dsh"),
+) -> StreamingHttpResponse:
+    """The session as a file. `dsh` of an imported, untouched log is its plain text, byte for byte."""
+    session = auth.session(request, session_id)
+    write, content_type, suffix = _FORMATS[format]
+    response = StreamingHttpResponse(_pieces(_spooled(write(session))), content_type=content_type)
+    name = slugify(session.title)[:60] or "session"
+    response["Content-Disposition"] = f'attachment; filename="{name}-{session.pk}.{suffix}"'
+    return response
+
+
+@router.post("/import", response={201: schemas.Imported}, openapi_extra=_UPLOAD)
+@keys_itself
+def import_log(request: HttpRequest) -> Status[Any]:
+    """Take in one log, plain or Zstandard: all of it or nothing. The same log again adds nothing."""
+    with _received(request) as (file, digest):
+        return once(request, lambda: _imported(request, file), body_digest=digest)
+
+
+def _imported(request: HttpRequest, file: IO[bytes]) -> Status[Any]:
+    found = import_logs(auth.caller(request), [("upload", cast(Any, file))])
+    return Status(201, {"sessions": [session_json(session) for session in found]})
+
+
+@contextmanager
+def _received(request: HttpRequest) -> Iterator[tuple[IO[bytes], str]]:
+    """The body as a file, and its digest. Raises SidechatError `too_large`."""
+    digest, size = hashlib.sha256(), 0
+    with SpooledTemporaryFile(_IN_MEMORY_BYTES) as file:
+        while piece := request.read(_PIECE_BYTES):
+            size += len(piece)
+            if size > MAX_IMPORT_BYTES:
+                raise SidechatError(f"a log of more than {MAX_IMPORT_BYTES} bytes is not taken", "too_large")
+            digest.update(piece)
+            file.write(piece)
+        file.seek(0)
+        yield file, digest.hexdigest()
+
+
+def _spooled(pieces: Iterable[bytes]) -> IO[bytes]:
+    """A file with all of it: what fails to be written fails before the answer starts."""
+    file = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by whoever reads it
+    file.writelines(pieces)
+    file.seek(0)
+    return file
+
+
+async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
