@@ -52,7 +52,7 @@ def _import(owner: AbstractBaseUser, log: DshLog, read_only: bool) -> Session:
 
 def _find(owner: AbstractBaseUser, log_id: str) -> Session | None:
     """The owner's session with this log, locked."""
-    mine = Session.objects.select_for_update().filter(owner_id=owner.pk, deleted_at=None)
+    mine = Session.objects.select_for_update(no_key=True).filter(owner_id=owner.pk, deleted_at=None)
     return mine.filter(log_id=storable.identifier(log_id)).first()
 
 

@@ -51,8 +51,12 @@ def on_append(listener: Listener) -> None:
 
 
 def lock(session_id: str) -> Session:
-    """The session row, locked until the transaction ends. Raises Session.DoesNotExist, also when deleted."""
-    return Session.objects.select_for_update().get(pk=session_id, deleted_at=None)
+    """The session row, locked until the transaction ends. Raises Session.DoesNotExist, also when deleted.
+
+    Not a key lock: on PostgreSQL a second update of a child's row re-checks its foreign key at commit, which
+    would wait for a key lock on the parent, held by who waits for the child.
+    """
+    return Session.objects.select_for_update(no_key=True).get(pk=session_id, deleted_at=None)
 
 
 @transaction.atomic
@@ -95,7 +99,7 @@ def append_chunks(batches: Iterable[ChunkBatch]) -> dict[str, int]:
     by_id = {b.session_id: b for b in batches if b.bodies}
     lengths: dict[str, int] = {}
     rows = []
-    found = Session.objects.select_for_update().filter(pk__in=by_id, deleted_at=None).order_by("pk")
+    found = Session.objects.select_for_update(no_key=True).filter(pk__in=by_id, deleted_at=None).order_by("pk")
     for session in found.only("pk", "next_seq", "last_time", "open_turn"):
         batch = by_id[session.pk]
         if session.open_turn != batch.turn:
