@@ -59,8 +59,7 @@ class Assembly:
     def _call(self, index: int, chunk: dict[str, Any]) -> Block:
         block = self._open(index, {"type": "tool-call", "id": "", "name": ""})
         if index not in self._frozen:
-            block["id"] = chunk.get("id") or block["id"]
-            block["name"] = chunk.get("name") or block["name"]
+            block.update({key: chunk[key] for key in ("id", "name") if chunk.get(key)})
         return block
 
     def _open(self, index: int, empty: Block) -> Block:

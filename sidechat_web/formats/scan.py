@@ -102,7 +102,7 @@ class Scan:
 
     def _scanned(self, text: bytes) -> Scanned:
         """The line's record. Raises ValueError where it is none, or does not continue the log."""
-        record = _record(text)
+        record = parse_record(text)
         if rules.one_of(record.get("type"), PACKED):
             if reason := rules.packed_row(record):
                 raise ValueError(reason)
@@ -118,14 +118,14 @@ class Scan:
         if b"turn" not in text and b"\\" not in text:
             return
         try:
-            record = _record(text)
+            record = parse_record(text)
         except ValueError:
             return
         if record.get("type") == TURN_END and self._issue is not None:
             raise self._issue
 
 
-def _record(text: bytes) -> dict[str, Any]:
+def parse_record(text: bytes) -> dict[str, Any]:
     try:
         record = jsontext.loads(text)
     except ValueError:

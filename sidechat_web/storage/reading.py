@@ -11,7 +11,7 @@ from typing import Final
 
 from django.db.models import Max, Q, QuerySet
 
-from sidechat_web.core import boundary, codec, jsontext
+from sidechat_web.core import boundary, codec, jsontext, repair
 from sidechat_web.core.events import TURN_END, TURN_START
 from sidechat_web.core.events import Event as LogEvent
 from sidechat_web.core.surface import Surface
@@ -73,6 +73,27 @@ def event(session: Session, seq: int) -> LogEvent | None:
 def surface(session: Session, *, stop: int | None = None) -> Surface:
     """The folded surface of the prefix `[0, stop)`."""
     return Surface.of(events(session, stop=stop))
+
+
+def closers(session: Session) -> list[LogEvent]:
+    """What closes the turn that another program left open; nothing where it may still run, or was opened here.
+
+    These events are no part of the log until something is said in this very session.
+    """
+    if session.open_turn is None or session.read_only or session.stable >= session.foreign_length:
+        return []
+    drafts = repair.closers(events(session, after=session.stable - 1))
+    last = event(session, session.next_seq - 1)
+    assert last is not None
+    return [draft.at(session.next_seq + n, last.time) for n, draft in enumerate(drafts)]
+
+
+def repaired(session: Session) -> Surface:
+    """The surface as a model would see it now, an unfinished turn of another program closed in memory."""
+    found = surface(session)
+    for closer in closers(session):
+        found.apply(closer)
+    return found
 
 
 def next_turn_start(session: Session, seq: int) -> int | None:

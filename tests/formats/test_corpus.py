@@ -13,6 +13,7 @@ from sidechat_web.core import boundary, codec, repair
 from sidechat_web.core.errors import LogRefused
 from sidechat_web.core.events import ASSISTANT_CHUNK
 from sidechat_web.core.surface import Surface
+from sidechat_web.formats.checking import faults
 from sidechat_web.formats.dsh import DshLog
 from sidechat_web.formats.exporting import export_dsh
 from sidechat_web.formats.importing import import_logs
@@ -135,10 +136,10 @@ def test_stored_log(case, path):
         [session] = import_logs(owner, [(path.name, stream)])
     expected = case.expected
     assert session.next_seq == expected["storedEventCount"]
-    surface = reading.surface(session)
-    repaired = [e["data"]["message"]["id"] for e in expected["closers"] if e["type"] == "tool/result"]
-    assert surface.messages() == [m for m in expected["messages"] if m["id"] not in repaired]
-    assert surface.header == expected["requestHeader"]
+    surface = reading.repaired(session)
+    assert list(map(neutral, surface.messages())) == list(map(neutral, expected["messages"]))
+    assert (surface.nodes, surface.header) == (expected["surfaceNodes"], expected["requestHeader"])
+    assert list(faults(session)) == []
     if not torn_tail(case, path):
         assert b"".join(export_dsh(session)) == plain(path)
     for probe in expected["hostFork"] if expected["balanced"] else []:
