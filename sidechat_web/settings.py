@@ -8,9 +8,9 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = env.directory("SIDECHAT_DATA_DIR", default=BASE_DIR / "data")
 env.load_dotenv(DATA_DIR / ".env")
 
-DEBUG = env.boolean("SIDECHAT_DEBUG", default=False)
+DEBUG = env.switch("SIDECHAT_DEBUG", default=False)
 SECRET_KEY = env.secret_key("SIDECHAT_SECRET_KEY", DATA_DIR / "secret-key")
-ALLOWED_HOSTS = env.words("SIDECHAT_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+ALLOWED_HOSTS = env.host_names("SIDECHAT_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -28,9 +28,9 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "django.middleware.gzip.GZipMiddleware",
     "sidechat_web.api.middleware.ErrorEnvelope",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -38,6 +38,7 @@ MIDDLEWARE = [
     "sidechat_web.accounts.middleware.LocalUserMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
 ROOT_URLCONF = "sidechat_web.urls"
@@ -60,7 +61,7 @@ TEMPLATES = [
 DATABASES = {"default": env.database("DATABASE_URL", sqlite=DATA_DIR / "sidechat.sqlite3")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env.text("REDIS_URL", default="")
+REDIS_URL = env.url("REDIS_URL", ["redis", "rediss", "unix"])
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -74,20 +75,45 @@ USE_TZ = True
 TIME_ZONE = "UTC"  # pages put times into the browser’s zone
 LANGUAGE_CODE = "en"
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_MAX_AGE = 0  # revalidated by ETag
+WHITENOISE_ALLOW_ALL_ORIGINS = False
 LOGIN_URL = "/accounts/login/"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+# Other programs on this machine also use localhost, and cookies do not know ports.
+SESSION_COOKIE_NAME = "sidechat_session"
+CSRF_COOKIE_NAME = "sidechat_csrf"
 
 # True on a loopback start: the browser is signed in as the one local user, without a password.
-SIDECHAT_LOCAL_MODE = env.boolean("SIDECHAT_LOCAL_MODE", default=True)
+SIDECHAT_LOCAL_MODE = env.switch("SIDECHAT_LOCAL_MODE", default=True)
 SIDECHAT_HANDBACK_MAX_CHARS = env.integer("SIDECHAT_HANDBACK_MAX_CHARS", default=2000, least=200)
 SIDECHAT_STREAM_IDLE_SECONDS = env.integer("SIDECHAT_STREAM_IDLE_SECONDS", default=120, least=1)
 SIDECHAT_STEP_LIMIT = env.integer("SIDECHAT_STEP_LIMIT", default=50, least=1)
-SIDECHAT_ENABLE_SHELL = env.boolean("SIDECHAT_ENABLE_SHELL", default=False)
+SIDECHAT_ENABLE_SHELL = env.switch("SIDECHAT_ENABLE_SHELL", default=False)
 SIDECHAT_ADVISOR_SYSTEM_PROMPT = env.text("SIDECHAT_ADVISOR_SYSTEM_PROMPT", default="")
 SIDECHAT_LOCAL_MODEL = env.switch("SIDECHAT_LOCAL_MODEL", default=True)
-SIDECHAT_DEFAULT_MODEL = env.text("SIDECHAT_DEFAULT_MODEL", default="")
-SIDECHAT_OPENAI_BASE_URL = env.text("SIDECHAT_OPENAI_BASE_URL", default="")
-SIDECHAT_OPENAI_API_KEY = env.text("SIDECHAT_OPENAI_API_KEY", default="")
-SIDECHAT_RUNNER = env.choice("SIDECHAT_RUNNER", ["inprocess", "procrastinate"], default="inprocess")
+SIDECHAT_DEFAULT_MODEL = env.model("SIDECHAT_DEFAULT_MODEL")
+SIDECHAT_RUNNER = env.choice("SIDECHAT_RUNNER", ["inprocess"], default="inprocess")
+
+# Providers. The catalogue takes those that are set.
+SIDECHAT_OPENAI_BASE_URL = env.url("SIDECHAT_OPENAI_BASE_URL", ["http", "https"])
+SIDECHAT_OPENAI_API_KEY = env.api_key("SIDECHAT_OPENAI_API_KEY")
+OPENAI_API_KEY = env.api_key("OPENAI_API_KEY")
+ANTHROPIC_API_KEY = env.api_key("ANTHROPIC_API_KEY")
+DEEPSEEK_API_KEY = env.api_key("DEEPSEEK_API_KEY")
+GEMINI_API_KEY = env.api_key("GEMINI_API_KEY")
+OLLAMA_HOST = env.server("OLLAMA_HOST")
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": "WARNING"},
+    # Answers of 400 to 499 are the client's affair; what failed here is logged with its traceback.
+    "loggers": {"django": {"level": "ERROR", "handlers": [], "propagate": True}},
+}

@@ -32,7 +32,7 @@ from sidechat_web.runtime.prompt_states import Prompt, PromptStates, Seat
 
 MODEL_FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SLOTS: Final = 3
-THREADS: Final = 2
+THREADS: Final = min(4, os.cpu_count() or 1)
 BATCH_TOKENS: Final = 128  # another stream waits this long at most while a prompt is evaluated
 # An answer without a limit of its own ends here: so small a model may never stop by itself.
 ANSWER_TOKENS: Final = 1024

@@ -28,10 +28,10 @@ def visit(path="/", **extra):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
-def test_browser_on_this_machine_is_signed_in_with_a_cookie(address):
+def test_browser_on_this_machine_is_signed_in_with_a_cookie(address, settings):
     request, response = visit(REMOTE_ADDR=address)
     assert request.user == local_user()
-    assert response.cookies["sessionid"]["httponly"]
+    assert response.cookies[settings.SESSION_COOKIE_NAME]["httponly"]
 
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "::2", "", "nonsense", "::ffff:10.0.0.7"])
