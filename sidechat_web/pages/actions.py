@@ -7,16 +7,16 @@ from typing import Final
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from sidechat_web.core.errors import SidechatError
 from sidechat_web.render import links
 from sidechat_web.render.transcript import render_items
-from sidechat_web.runtime import commands, queue
+from sidechat_web.runtime import approvals, commands, queue
 from sidechat_web.runtime.sidechat import side as sides
 from sidechat_web.storage.ids import new_id
-from sidechat_web.storage.models import Session
+from sidechat_web.storage.models import Approval, Session
 
 from . import history, panes, tree
 from .access import PageRequest, session_or_404
@@ -97,6 +97,19 @@ def continue_(request: PageRequest, session_id: str) -> HttpResponse:
     session = session_or_404(request, session_id, write=True)
     try:
         commands.continue_(session)
+    except SidechatError as e:
+        return _refuse_text(request, session, sentence(e.message))
+    return done(request, links.url(session))
+
+
+@login_required
+@require_POST
+def decide(request: PageRequest, session_id: str, approval_id: str) -> HttpResponse:
+    """Answer whether a tool may run."""
+    session = session_or_404(request, session_id, write=True)
+    approval = get_object_or_404(Approval, pk=approval_id, session=session)
+    try:
+        approvals.decide(approval, request.POST.get("decision", ""))
     except SidechatError as e:
         return _refuse_text(request, session, sentence(e.message))
     return done(request, links.url(session))

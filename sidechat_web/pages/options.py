@@ -30,9 +30,9 @@ from .replies import done, moved, sentence
 @never_cache
 def settings(request: PageRequest, session_id: str) -> HttpResponse:
     session = session_or_404(request, session_id, write=request.method == "POST")
-    form = SettingsForm(request.POST or None)
     if request.method != "POST":
         return _settings_page(request, session)
+    form = SettingsForm(request.POST)
     if not form.is_valid():
         return _settings_page(request, session, refusal=first_error(form))
     try:
@@ -48,7 +48,7 @@ def settings(request: PageRequest, session_id: str) -> HttpResponse:
 def delete(request: PageRequest, session_id: str) -> HttpResponse:
     """Ask what becomes of the sides, then delete."""
     session = session_or_404(request, session_id, write=request.method == "POST")
-    form = DeleteForm(request.POST or None)
+    form = DeleteForm(request.POST)
     if request.method == "POST" and form.is_valid():
         try:
             commands.delete(session, form.cleaned_data["sides"] or None)

@@ -71,6 +71,7 @@ class Pane:
     older: int | None
     own: bool
     inherited: str
+    inherited_size: str
     read_only: str
     key: str
     text: str = ""
@@ -110,6 +111,7 @@ def pane(session: Session, *, before: int | None = None, text: str = "", refusal
         older=shown.start if shown.more else None,
         own=own,
         inherited=_inherited(session) if own else "",
+        inherited_size=_inherited_size(session) if own else "",
         read_only="This log belongs to another program: it can be read and forked." if session.read_only else "",
         key=new_id(),
         text=text,
@@ -175,6 +177,13 @@ def _inherited(session: Session) -> str:
         return ""
     started = reading.tail(session, 1, before=session.own_from, types=[ev.TURN_START])
     return words.plural(started[0].turn or 1, "inherited turn") if started else "Inherited history"
+
+
+def _inherited_size(session: Session) -> str:
+    """How many tokens the inherited context has, where the last inherited answer says so."""
+    answered = reading.tail(session, 1, before=session.own_from, types=[ev.ASSISTANT_MESSAGE])
+    used = words.usage_total(answered[0].data.get("usage") or {}) if answered else 0
+    return f"{words.tokens(used)} tokens" if used else ""
 
 
 def _knows(session: Session) -> list[str]:

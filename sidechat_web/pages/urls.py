@@ -38,6 +38,7 @@ urlpatterns = [
     path("s/<id:session_id>/fork", actions.fork, name="fork"),
     path("s/<id:session_id>/queue/<id:item_id>", actions.edit_queued, name="edit-queued"),
     path("s/<id:session_id>/queue/<id:item_id>/remove", actions.remove_queued, name="remove-queued"),
+    path("s/<id:session_id>/approvals/<id:approval_id>", actions.decide, name="decide"),
     path("s/<id:session_id>/merge", merging.merge, name="merge"),
     path("s/<id:session_id>/review", merging.review, name="review"),
     path("s/<id:session_id>/merges/<id:merge_id>/cancel", merging.cancel_merge, name="cancel-merge"),

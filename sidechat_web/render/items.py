@@ -80,6 +80,8 @@ class ToolCard(Item):
     added: int = 0
     removed: int = 0
     started: int | None = None
+    approval: str = ""  # the open question whether it may run
+    why_asked: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

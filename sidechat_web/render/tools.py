@@ -42,14 +42,19 @@ def settle(card: ToolCard, event: Event) -> None:
     block = event.data["message"]["content"][0]
     failed = bool(block.get("isError"))
     card.result = _cut(plain("".join(b.get("text", "") for b in block["content"])))
-    card.state = "failed" if failed else "done"
-    card.note = "failed" if failed else ""
-    if card.started is not None:
-        took = words.duration(event.time - card.started)
-        card.note = f"failed · {took}" if failed else took
     meta = event.data.get("meta")
-    if isinstance(meta, dict) and isinstance(meta.get("diff"), str):
+    meta = meta if isinstance(meta, dict) else {}
+    card.state, card.approval = "failed" if failed else "done", ""
+    card.note = " · ".join(["failed"] * failed + _took(card, event, meta))
+    if isinstance(meta.get("diff"), str):
         _show_diff(card, plain(meta["diff"]))
+
+
+def _took(card: ToolCard, event: Event, meta: Mapping[str, Any]) -> list[str]:
+    ms = meta.get("durationMs")
+    if isinstance(ms, int):
+        return [words.duration(ms)]
+    return [words.duration(event.time - card.started)] if card.started is not None else []
 
 
 def attachment_name(block: Mapping[str, Any]) -> str:

@@ -172,14 +172,16 @@ class Transcript:
 
     def _approval_asked(self, event: Event) -> Iterator[Item]:
         if card := self._called(event.data.get("callId")):
-            card.state, card.note = "waiting", "waiting for you"
+            card.state, card.note = "waiting", "waits for you"
+            card.approval, card.why_asked = event.data["id"], line(str(event.data.get("reason") or ""), 300)
             yield card
 
     def _approval_decided(self, event: Event) -> Iterator[Item]:
-        waiting = [card for card in (self._turn.calls.values() if self._turn else ()) if card.state == "waiting"]
-        for card in waiting[:1]:
-            card.state, card.note = "called", str(event.data.get("outcome", "")).replace("-", " ")
-            yield card
+        for card in self._turn.calls.values() if self._turn else ():
+            if card.approval == event.data["id"]:
+                card.state, card.approval = "called", ""
+                card.note = str(event.data.get("outcome", "")).replace("-", " ")
+                yield card
 
     def _retry(self, event: Event) -> Iterator[Item]:
         data = event.data
@@ -204,7 +206,7 @@ class Transcript:
             yield turn.heading
         for card in turn.calls.values():
             if card.state in ("called", "waiting", "running"):
-                card.state, card.note = "failed", "no result"
+                card.state, card.note, card.approval = "failed", "no result", ""
                 yield card
         yield TurnEnd(
             session=self.info.id,
