@@ -20,7 +20,7 @@ router = Router(tags=["messages"], exclude_unset=True)
 def list_messages(request: HttpRequest, session_id: str) -> HttpResponse:
     """The derived history: exactly what a model would see now, seed included."""
     session = auth.session(request, session_id)
-    return json_response({"messages": reading.surface(session).messages()})
+    return json_response({"messages": reading.repaired(session).messages()})
 
 
 @router.post("/sessions/{session_id}/messages", response={202: schemas.Accepted})

@@ -258,14 +258,15 @@ def _inherited_head(parent: Session, cut: int) -> dict[str, Any]:
     ended = reading.tail(parent, 1, before=cut, types=[ev.TURN_END])
     answered = reading.tail(parent, 1, before=cut, types=[ev.ASSISTANT_MESSAGE])
     last = reading.event(parent, cut - 1)
-    usage = answered[0].data.get("usage", {}) if answered else {}
+    usage = answered[0].data.get("usage") if answered else None
+    reason = ended[0].data.get("reason") if ended and isinstance(ended[0].data, dict) else None
     return {
         "next_seq": cut,
         "stable": cut,
         "last_time": last.time if last else 0,
-        "last_turn": started[0].turn if started else 0,
-        "last_reason": ended[0].data["reason"] if ended else None,
-        "context_used": log.context_tokens(usage),
+        "last_turn": (started[0].turn or 0) if started else 0,
+        "last_reason": reason,
+        "context_used": log.context_tokens(usage or {}),
     }
 
 

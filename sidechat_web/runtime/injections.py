@@ -13,6 +13,8 @@ from sidechat_web.core.events import CONTEXT_MESSAGE, Draft
 from sidechat_web.storage import log
 from sidechat_web.storage.models import Injection, Session
 
+from .adoption import adopt
+
 
 def inject(session: Session, draft: Draft, *, key: str, into_turn: bool = False) -> Injection:
     """Bring a `context/message` into `session`, whose row the running transaction has locked.
@@ -23,7 +25,8 @@ def inject(session: Session, draft: Draft, *, key: str, into_turn: bool = False)
     found, fresh = Injection.objects.get_or_create(
         key=key, defaults={"session": session, "message": draft.data, "into_turn": into_turn}
     )
-    if fresh and session.open_turn is None:
+    if fresh and (session.open_turn is None or session.left_open):
+        adopt(session)
         deliver(session)
         found.refresh_from_db()
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from django.db import transaction
+from django.db.models import F
 
 from sidechat_web.core import events as ev
 from sidechat_web.core import repair
@@ -16,9 +17,8 @@ from . import approvals, compaction, hooks, injections, live
 
 def abandoned(alive: Collection[str]) -> list[Session]:
     """Sessions of ours with an open turn that none of the `alive` runners runs."""
-    return list(
-        Session.objects.filter(open_turn__isnull=False, deleted_at=None, read_only=False).exclude(runner__in=alive)
-    )
+    open_ones = Session.objects.filter(open_turn__isnull=False, deleted_at=None, read_only=False)
+    return list(open_ones.filter(stable__gte=F("foreign_length")).exclude(runner__in=alive))
 
 
 def repair_abandoned(alive: Collection[str]) -> list[Session]:

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from sidechat_web.storage.models import Injection, QueueItem, Session
 
@@ -157,7 +157,9 @@ def _find_work() -> tuple[list[str], list[tuple[str, str]]]:
     hooks.each(hooks.recover)
     queued = QueueItem.objects.filter(seq=None).values("session_id")
     injected = Injection.objects.filter(state=Injection.State.PENDING).values("session_id")
-    idle = Session.objects.filter(open_turn=None, deleted_at=None, read_only=False)
+    idle = Session.objects.filter(
+        Q(open_turn=None) | Q(stable__lt=F("foreign_length")), deleted_at=None, read_only=False
+    )
     due = Q(pk__in=queued) | Q(pk__in=injected) | Q(compact_requested=True)
     return list(idle.filter(due).values_list("pk", flat=True)), left
 

@@ -27,6 +27,7 @@ from sidechat_web.storage.log import ChunkBatch
 from sidechat_web.storage.models import Session
 
 from . import approvals, compaction, headers, hooks, injections, live, queue, requests
+from .adoption import adopt
 from .db import in_db
 from .flusher import Bodies, Flusher
 from .providers import catalog, openai
@@ -73,8 +74,10 @@ def open_next(session_id: str, runner_id: str) -> Turn | None:
         session = log.lock(session_id)
     except Session.DoesNotExist:
         return None
-    if session.open_turn is not None or session.read_only:
+    if session.read_only or (session.open_turn is not None and not session.left_open):
         return None
+    if queue.next_for_turn(session) is not None:
+        adopt(session)
     injections.deliver(session)
     item = queue.next_for_turn(session)
     if item is None:

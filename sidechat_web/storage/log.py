@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Max
@@ -19,6 +20,8 @@ from sidechat_web.core.head import Head, advance
 
 from .ids import now_ms
 from .models import Event, Segment, Session
+
+_CONTEXT_COUNTS = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
 
 Listener = Callable[[str, int, bool], None]  # session id, new length of the log, chunks only
 _listeners: list[Listener] = []
@@ -191,9 +194,10 @@ def _announce(session_id: str, length: int, chunks_only: bool) -> None:
     transaction.on_commit(lambda: [listener(session_id, length, chunks_only) for listener in _listeners])
 
 
-def context_tokens(usage: dict[str, int]) -> int:
-    """How many tokens of context stand after a request with this usage."""
-    return sum(usage.get(k, 0) for k in ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens"))
+def context_tokens(usage: Any) -> int:
+    """How many tokens of context stand after a request with this usage; another program's may have any shape."""
+    counts = [usage.get(k) for k in _CONTEXT_COUNTS] if isinstance(usage, dict) else []
+    return sum(count for count in counts if isinstance(count, int) and count > 0)
 
 
 def erase_unreferenced(session_ids: Iterable[str]) -> None:

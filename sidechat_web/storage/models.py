@@ -95,9 +95,14 @@ class Session(models.Model):
     @property
     def status(self) -> str:
         """`idle`, `running`, or `waiting` for the user's decision."""
-        if self.open_turn is None:
+        if self.open_turn is None or self.left_open:
             return "idle"
         return "waiting" if self.waiting else "running"
+
+    @property
+    def left_open(self) -> bool:
+        """Whether another program left its last turn unfinished; where it still writes the log, it may go on."""
+        return self.open_turn is not None and not self.read_only and self.stable < self.foreign_length
 
     @property
     def own_from(self) -> int:

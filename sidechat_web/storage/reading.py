@@ -80,7 +80,7 @@ def closers(session: Session) -> list[LogEvent]:
 
     These events are no part of the log until something is said in this very session.
     """
-    if session.open_turn is None or session.read_only or session.stable >= session.foreign_length:
+    if not session.left_open:
         return []
     drafts = repair.closers(events(session, after=session.stable - 1))
     last = event(session, session.next_seq - 1)

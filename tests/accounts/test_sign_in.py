@@ -23,7 +23,7 @@ def test_form_signs_in_and_goes_on_to_where_the_user_wanted_to_go(client):
 
 def test_wrong_password_says_so(client):
     answer = client.post("/accounts/login/", {"username": "ann", "password": "wrong"})
-    assert b"Please enter a correct username and password" in answer.content
+    assert b"The name or the password is not right." in answer.content
 
 
 def test_foreign_next_is_ignored(client):
