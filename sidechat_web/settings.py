@@ -87,6 +87,7 @@ AUTH_PASSWORD_VALIDATORS = [
 # Other programs on this machine also use localhost, and cookies do not know ports.
 SESSION_COOKIE_NAME = "sidechat_session"
 CSRF_COOKIE_NAME = "sidechat_csrf"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 16 << 20  # a message of a million characters fits however it is escaped
 
 # True on a loopback start: the browser is signed in as the one local user, without a password.
 SIDECHAT_LOCAL_MODE = env.switch("SIDECHAT_LOCAL_MODE", default=True)

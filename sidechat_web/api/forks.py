@@ -26,11 +26,11 @@ def fork_session(request: HttpRequest, session_id: str, body: schemas.NewFork | 
     wanted = body or schemas.NewFork()
     make = open_side if wanted.side else commands.fork
     child = make(parent, at_seq=wanted.atSeq, title=wanted.title or "", model=wanted.model or "", text=wanted.text)
-    return Status(201, session_json(child))
+    return Status(201, session_json(auth.session(request, child.pk)))
 
 
 @router.post("/sessions/{session_id}/retry", response={201: schemas.Session})
 def retry_turn(request: HttpRequest, session_id: str, body: schemas.Retry) -> Status[Any]:
     """An ordinary fork before the turn of the user's message at `seq`, with that message (or `text`) sent."""
     child = commands.retry(auth.session(request, session_id), body.seq, body.text)
-    return Status(201, session_json(child))
+    return Status(201, session_json(auth.session(request, child.pk)))

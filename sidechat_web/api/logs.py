@@ -38,7 +38,11 @@ _EXPORT: Final = {
     "responses": {
         200: {
             "description": "A file",
-            "content": dict.fromkeys(("application/x-ndjson", "text/markdown", "application/json"), _BINARY),
+            "content": {
+                "application/x-ndjson": _BINARY,
+                "text/markdown": _BINARY,
+                "application/json": {"schema": {"type": "object"}},
+            },
         }
     }
 }

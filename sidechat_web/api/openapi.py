@@ -6,6 +6,7 @@ from typing import Any
 
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
 
 from . import schemas
 from .idempotency import HEADER, MAX_KEY_CHARS
@@ -30,6 +31,9 @@ _REFUSALS = {
 
 class Api(NinjaAPI):
     """A NinjaAPI whose document names the refusals, too."""
+
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        return operation.view_func.__name__
 
     def get_openapi_schema(self, **kwargs: Any) -> OpenAPISchema:
         document = super().get_openapi_schema(**kwargs)

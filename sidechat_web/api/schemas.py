@@ -14,6 +14,9 @@ MAX_SEQ = 2**53 - 1
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]  # no NUL: PostgreSQL cannot keep it
 Title = Annotated[Text, Field(max_length=200)]
+_NOT_BLANK = {"pattern": r"^[^\x00]*\S[^\x00]*$"}  # said in the document; the refusal has a code of its own
+Said = Annotated[Text, Field(description="At most 1,000,000 characters.", json_schema_extra=_NOT_BLANK)]
+NewTitle = Annotated[Title, Field(json_schema_extra=_NOT_BLANK)]
 ModelId = Annotated[Text, Field(max_length=200, description="As `GET /api/models` lists it.")]
 Seq = Annotated[StrictInt, Field(ge=0, le=MAX_SEQ)]
 Mode = Literal["queue", "steer"]
@@ -62,8 +65,8 @@ class NewSession(Body):
 
 
 class SessionChange(Body):
-    title: Title | None = None
-    model: ModelId | None = None
+    title: NewTitle | None = None
+    model: Annotated[ModelId, Field(min_length=1)] | None = None
     archived: StrictBool | None = None
     pinned: StrictBool | None = None
 
@@ -71,14 +74,14 @@ class SessionChange(Body):
 class NewMessage(Body):
     """`queue`: a turn of its own. `steer`: before the running turn's next request."""
 
-    text: Text
+    text: Said
     mode: Mode = "queue"
 
 
 class QueueChange(Body):
     """`position` is the item's new 0-based place among the pending ones."""
 
-    text: Text | None = None
+    text: Said | None = None
     position: Seq | None = None
     mode: Mode | None = None
 
@@ -87,7 +90,7 @@ class Retry(Body):
     """`seq` is that of the user's message; `text` replaces it."""
 
     seq: Seq
-    text: Text | None = None
+    text: Said | None = None
 
 
 class NewFork(Body):
@@ -97,13 +100,13 @@ class NewFork(Body):
     side: StrictBool = True
     title: Title | None = None
     model: ModelId | None = None
-    text: Text | None = None
+    text: Said | None = None
 
 
 class NewMerge(Body):
     """Without `text` the side is asked for the note."""
 
-    text: Text | None = None
+    text: Said | None = None
     steer: StrictBool = False
 
 

@@ -25,6 +25,11 @@ def test_message_is_durable_before_the_answer(ann, session):
     assert item == {"id": item["id"], "mode": "queue", "text": "grüße 👋"}
 
 
+def test_longest_message_is_taken(ann, session):
+    item = say(ann, session, "👋" * 1_000_000)
+    assert len(item["text"]) == 1_000_000
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
