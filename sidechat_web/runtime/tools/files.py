@@ -19,7 +19,7 @@ MAX_LINES: Final = 2000
 MAX_LINE_CHARS: Final = 2000
 MAX_READ_CHARS: Final = 50_000
 MAX_COUNTED_BYTES: Final = 32 << 20  # of a larger file the lines after those asked for are not counted
-MAX_SCANNED_BYTES: Final = 512 << 20
+MAX_SCANNED_BYTES: Final = 256 << 20
 MAX_EDIT_BYTES: Final = 5 << 20
 MAX_ENTRIES: Final = 1000
 _PIECE: Final = 64 << 10
@@ -111,7 +111,7 @@ def _numbered(file: BinaryIO, path: str, clock: Clock) -> Iterator[tuple[int, st
     while piece := file.readline(_PIECE):
         number += 1
         kept, size = piece, len(piece)
-        while not piece.endswith(b"\n") and (piece := file.readline(_PIECE)):
+        while not piece.endswith(b"\n") and scanned + size <= MAX_SCANNED_BYTES and (piece := file.readline(_PIECE)):
             size += len(piece)
             clock.left(0)
         scanned += size

@@ -18,6 +18,7 @@ from .threads import Clock, in_thread
 from .workspace import MAX_DEPTH, Denied, Place, Workspace, open_file, shown
 
 SECONDS: Final = 10.0
+LINE_SECONDS: Final = 1.0  # a pattern that takes longer for one line explodes
 MAX_PATHS: Final = 1000
 MAX_MATCHES: Final = 300
 MAX_LINE_CHARS: Final = 300
@@ -57,11 +58,11 @@ class Search:
     large: int = 0
 
     def left(self) -> float:
-        """Seconds left. Raises TooLong."""
+        """Seconds that one match may take. Raises TooLong."""
         left = self.clock.left(SECONDS)
         if left <= 0:
             raise TooLong
-        return left
+        return min(left, LINE_SECONDS)
 
     def start(self, place: Place) -> Iterator[Place]:
         """Every regular file below `place`, or `place` itself where it is one."""
@@ -142,8 +143,10 @@ def _matching(search: Search, place: Place, pattern: regex.Pattern[str]) -> list
                 search.notes.append(f"[… more than {MAX_PATHS} files match; narrow the pattern]")
                 break
             found.append(file.path)
-    except (TooLong, TimeoutError):
-        search.notes.append(_unfinished())
+    except TooLong:
+        search.notes.append(f"[stopped after {SECONDS:g} seconds, so there may be more; narrow the pattern or path]")
+    except TimeoutError:
+        search.notes.append("[stopped: the pattern takes too long; there may be more]")
     return found
 
 
@@ -162,8 +165,10 @@ def _found(search: Search, place: Place, pattern: regex.Pattern[str], only: str)
                     search.notes.append(f"[… more than {MAX_MATCHES} lines match; narrow the pattern, path or glob]")
                     return found
                 found.append(line)
-    except (TooLong, TimeoutError):
-        search.notes.append(_unfinished())
+    except TooLong:
+        search.notes.append(f"[stopped after {SECONDS:g} seconds, so there may be more; narrow the pattern or path]")
+    except TimeoutError:
+        search.notes.append("[stopped: the pattern takes too long; there may be more]")
     return found
 
 
@@ -217,7 +222,3 @@ def _sorted(place: Place) -> list[os.DirEntry[str]]:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return []
-
-
-def _unfinished() -> str:
-    return f"[stopped after {SECONDS:g} seconds, so there may be more; narrow the pattern or the path]"
