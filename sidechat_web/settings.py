@@ -87,4 +87,7 @@ SIDECHAT_LOCAL_MODEL = env.switch("SIDECHAT_LOCAL_MODEL", default=True)
 SIDECHAT_DEFAULT_MODEL = env.text("SIDECHAT_DEFAULT_MODEL", default="")
 SIDECHAT_OPENAI_BASE_URL = env.text("SIDECHAT_OPENAI_BASE_URL", default="")
 SIDECHAT_OPENAI_API_KEY = env.text("SIDECHAT_OPENAI_API_KEY", default="")
+SIDECHAT_JOIN_USER_MESSAGES = env.subset(
+    "SIDECHAT_JOIN_USER_MESSAGES", ["custom", "openai", "anthropic", "deepseek", "gemini", "ollama", "local"]
+)
 SIDECHAT_RUNNER = env.choice("SIDECHAT_RUNNER", ["inprocess", "procrastinate"], default="inprocess")
