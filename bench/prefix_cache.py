@@ -53,13 +53,13 @@ async def ask(
     """One request, on the path that the product takes; calls `begun` at every piece of text."""
     from sidechat_web.core import wire_openai
     from sidechat_web.runtime import local_model
-    from sidechat_web.runtime.providers import catalog, openai
+    from sidechat_web.runtime.providers import catalog, wire
 
     header = {"config": {"model": local_model.MODEL_ID, "maxTokens": tokens}, "system": system}
     history = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in messages]
     body = wire_openai.encode(wire_openai.body(header, history))
     started, first, text, usage = time.perf_counter(), 0.0, [], {}
-    async for chunk in openai.stream(catalog.providers()[catalog.LOCAL], body):
+    async for chunk in wire.stream(catalog.providers()[catalog.LOCAL], body):
         if chunk["type"] == "text-delta":
             first = first or time.perf_counter() - started
             text.append(chunk["text"])

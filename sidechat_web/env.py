@@ -88,6 +88,14 @@ def server(name: str) -> str:
     return value
 
 
+def subset(name: str, options: Sequence[str]) -> list[str]:
+    """Comma-separated words out of `options`; none by default."""
+    chosen = words(name, default=[])
+    if not set(chosen) <= set(options):
+        _refuse(name, ",".join(chosen), "a comma-separated list out of " + ", ".join(options))
+    return chosen
+
+
 def directory(name: str, *, default: Path) -> Path:
     """An existing, writable directory; made (mode 0700) where it is missing."""
     path = Path(text(name, default=str(default))).expanduser().absolute()

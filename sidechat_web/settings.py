@@ -108,6 +108,9 @@ ANTHROPIC_API_KEY = env.api_key("ANTHROPIC_API_KEY")
 DEEPSEEK_API_KEY = env.api_key("DEEPSEEK_API_KEY")
 GEMINI_API_KEY = env.api_key("GEMINI_API_KEY")
 OLLAMA_HOST = env.server("OLLAMA_HOST")
+SIDECHAT_JOIN_USER_MESSAGES = env.subset(
+    "SIDECHAT_JOIN_USER_MESSAGES", ["custom", "openai", "anthropic", "deepseek", "gemini", "ollama", "local"]
+)
 
 LOGGING = {
     "version": 1,

@@ -5,7 +5,11 @@ import tempfile
 
 os.environ["SIDECHAT_DATA_DIR"] = os.environ.get("SIDECHAT_TEST_DATA_DIR") or tempfile.mkdtemp(prefix="sidechat-test-")
 for _name in list(os.environ):
-    if _name.startswith("SIDECHAT_OPENAI") or _name.endswith("_API_KEY") or _name in ("REDIS_URL", "OLLAMA_HOST"):
+    if (
+        _name.startswith("SIDECHAT_OPENAI")
+        or _name.endswith(("_API_KEY", "_BASE_URL"))
+        or _name in ("REDIS_URL", "OLLAMA_HOST")
+    ):
         del os.environ[_name]
 
 from sidechat_web.settings import *  # noqa: E402, F403

@@ -15,6 +15,6 @@ router = Router(tags=["models"], exclude_unset=True)
 
 
 @router.get("/models", response=schemas.Models)
-async def list_models(request: HttpRequest) -> dict[str, Any]:
+def list_models(request: HttpRequest) -> dict[str, Any]:
     """The default first, then what the configured providers list; another name of theirs can be used, too."""
-    return {"models": await listing.models()}
+    return {"models": listing.list_models()}

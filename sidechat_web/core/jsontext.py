@@ -20,7 +20,12 @@ _encode_sorted = json.JSONEncoder(allow_nan=False, separators=(",", ":"), sort_k
 
 def dumps(value: Any) -> str:
     """Compact JSON text of a lossless JSON value. Raises ValueError on NaN or an infinity."""
-    return _LONE.sub(lambda m: f"\\u{ord(m[0]):04x}", _encode(value))
+    return encodable(_encode(value))
+
+
+def encodable(text: str) -> str:
+    """JSON text with its lone surrogates escaped; the value that it stands for is the same."""
+    return _LONE.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
 
 
 def dump_bytes(value: Any) -> bytes:

@@ -6,7 +6,8 @@ rebuilt from the log. Key order is fixed; the interleaving of an assistant's blo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from . import jsontext
@@ -14,14 +15,39 @@ from .errors import SidechatError
 from .events import Block, Json, Message, blocks_of, joined, text_of
 
 NO_OUTPUT: Final = "(no output)"
-_EFFORTS: Final = ("low", "high", "max")
+EFFORTS: Final = ("off", "low", "high", "max")
 
 
 class WireError(SidechatError):
     """A history or header that this wire form cannot say."""
 
 
-def body(header: dict[str, Any], messages: Sequence[Message], *, cache_key: str | None = None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What one server of this wire wants. The default is the form of the log format.
+
+    `reasoning` is the key under which reasoning goes back, None where it must not; `always_with_calls`
+    sends it beside tool calls even when it is empty. `call_state` sends back what came with a tool call
+    besides its function. `efforts` maps our reasoning efforts to the server's where it has no thinking switch.
+    """
+
+    reasoning: str | None = "reasoning_content"
+    always_with_calls: bool = False
+    call_state: bool = False
+    efforts: Mapping[str, str] = field(default_factory=dict)
+    max_tokens: str = "max_tokens"
+
+
+STANDARD: Final = Dialect()
+
+
+def body(
+    header: dict[str, Any],
+    messages: Sequence[Message],
+    *,
+    cache_key: str | None = None,
+    dialect: Dialect = STANDARD,
+) -> dict[str, Any]:
     """The request body, keys in wire order.
 
     Raises WireError: `unsupported_content` for an image, `unsupported_reasoning_effort` for an effort
@@ -30,17 +56,17 @@ def body(header: dict[str, Any], messages: Sequence[Message], *, cache_key: str 
     config = header["config"]
     out: dict[str, Any] = {
         "model": config["model"],
-        "messages": [*_system(header), *(wire for message in messages for wire in _wire(message))],
+        "messages": [*_system(header), *(wire for message in messages for wire in _wire(message, dialect))],
         "stream": True,
         "stream_options": {"include_usage": True},
     }
     if cache_key is not None:
         out["prompt_cache_key"] = cache_key
-    out |= _thinking(config.get("reasoningEffort"))
+    out |= _thinking(config.get("reasoningEffort"), dialect)
     tools = header.get("tools")
     if tools and isinstance(tools, list):
         out["tools"] = [_tool(tool) for tool in tools]
-    for key, name in (("temperature", "temperature"), ("maxTokens", "max_tokens"), ("stop", "stop")):
+    for key, name in (("temperature", "temperature"), ("maxTokens", dialect.max_tokens), ("stop", "stop")):
         if config.get(key) is not None:
             out[name] = config[key]
     return out
@@ -56,22 +82,24 @@ def _system(header: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"role": "system", "content": header["system"]}
 
 
-def _wire(message: Message) -> Iterator[dict[str, Any]]:
-    _refuse_images(message["content"])
+def _wire(message: Message, dialect: Dialect) -> Iterator[dict[str, Any]]:
+    refuse_images(message["content"])
     if message["role"] == "assistant":
-        yield _assistant(message)
+        yield _assistant(message, dialect)
     elif message["role"] == "system":
         yield {"role": "system", "content": text_of(message)}
     else:
         yield from _user(message)
 
 
-def _assistant(message: Message) -> dict[str, Any]:
+def _assistant(message: Message, dialect: Dialect) -> dict[str, Any]:
     out: dict[str, Any] = {"role": "assistant", "content": text_of(message)}
-    if reasoning := joined(message["content"], "reasoning"):
-        out["reasoning_content"] = reasoning
-    if calls := blocks_of(message["content"], "tool-call"):
-        out["tool_calls"] = [_call(block) for block in calls]
+    calls = blocks_of(message["content"], "tool-call")
+    reasoning = joined(message["content"], "reasoning")
+    if dialect.reasoning and (reasoning or (calls and dialect.always_with_calls)):
+        out[dialect.reasoning] = reasoning
+    if calls:
+        out["tool_calls"] = [_call(block, dialect) for block in calls]
     return out
 
 
@@ -86,10 +114,12 @@ def _user(message: Message) -> Iterator[dict[str, Any]]:
         yield {"role": "tool", "tool_call_id": block.get("toolCallId"), "content": content}
 
 
-def _call(block: Block) -> dict[str, Any]:
+def _call(block: Block, dialect: Dialect) -> dict[str, Any]:
     """Arguments go back as the model wrote them, valid JSON or not."""
     function = {"name": block.get("name"), "arguments": block.get("arguments")}
-    return {"id": block.get("id"), "type": "function", "function": function}
+    out = {"id": block.get("id"), "type": "function", "function": function}
+    state = block.get("extra_content") if dialect.call_state else None
+    return {**out, "extra_content": state} if state else out
 
 
 def _tool(tool: Any) -> dict[str, Any]:
@@ -98,19 +128,27 @@ def _tool(tool: Any) -> dict[str, Any]:
     return {"type": "function", "function": {k: given[k] for k in ("name", "description", "parameters") if k in given}}
 
 
-def _thinking(effort: str | None) -> dict[str, Any]:
+def _thinking(effort: str | None, dialect: Dialect) -> dict[str, Any]:
     if effort is None:
         return {}
+    check_effort(effort)
+    if dialect.efforts:
+        return {"reasoning_effort": dialect.efforts[effort]}
     if effort == "off":
         return {"thinking": {"type": "disabled"}}
-    if effort not in _EFFORTS:
-        known = ", ".join(("off", *_EFFORTS))
-        raise WireError(f"reasoning effort {effort!r}: expected one of {known}", "unsupported_reasoning_effort")
     return {"thinking": {"type": "enabled"}, "reasoning_effort": effort}
 
 
-def _refuse_images(content: Json) -> None:
+def check_effort(effort: str) -> None:
+    """Raises WireError for an effort that is none of ours."""
+    if effort not in EFFORTS:
+        known = ", ".join(EFFORTS)
+        raise WireError(f"reasoning effort {effort!r}: expected one of {known}", "unsupported_reasoning_effort")
+
+
+def refuse_images(content: Json) -> None:
+    """Raises WireError where the content holds an image, at any depth."""
     if blocks_of(content, "image"):
         raise WireError("an image cannot be sent in the text form of this wire", "unsupported_content")
     for block in blocks_of(content, "tool-result"):
-        _refuse_images(block.get("content"))
+        refuse_images(block.get("content"))

@@ -26,7 +26,8 @@ from sidechat_web.storage.models import Session
 
 from . import headers, live, requests
 from .db import in_db
-from .providers import catalog, openai
+from .providers import catalog, wire
+from .providers.failures import ProviderFailure
 
 PLUGIN: Final = "compact"
 AUTOMATIC_SHARE: Final = 0.85
@@ -61,14 +62,14 @@ async def compact(session_id: str, turn: int | None) -> None:
     plan = await in_db(begin, session_id, turn)
     try:
         assembly = Assembly()
-        async with aclosing(openai.stream(plan.provider, plan.body)) as chunks:
+        async with aclosing(wire.stream(plan.provider, plan.body)) as chunks:
             async for chunk in chunks:
                 assembly.add(chunk)
         text = "".join(b["text"] for b in assembly.blocks() if b["type"] == "text").strip()
         if not text:
             raise CompactionFailed("the model answered with an empty summary")
         await in_db(commit, plan, text, assembly.usage)
-    except openai.ProviderFailure as e:
+    except ProviderFailure as e:
         await in_db(fail, plan, e.failure["message"])
         raise CompactionFailed(f"compaction failed: {e.failure['message']}") from None
     except CompactionFailed as e:

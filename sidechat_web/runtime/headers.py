@@ -30,7 +30,7 @@ def pinned(model: str = "", system: str | None = None, cwd: str | None = None) -
 def of(session: Session) -> dict[str, Any]:
     """The header that the session's next request will carry. Raises catalog.NoModel where none was ever pinned."""
     header: dict[str, Any] | None = session.settings.get("header")
-    return header if header else pinned()
+    return {**header, "config": catalog.current(header["config"])} if header else pinned()
 
 
 def logged(session: Session, *, before: int | None = None) -> dict[str, Any] | None:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sidechat_web.core import events as ev
-from sidechat_web.core import wire_openai
 from sidechat_web.core.surface import Surface
 from sidechat_web.storage import reading
 from sidechat_web.storage.models import Session
 
-_TAKES_CACHE_KEY: Final = frozenset({"openai"})
+from .providers import wire
+
 _MARKS: Final = (ev.STEP_START, ev.LLM_RETRY, ev.ASSISTANT_MESSAGE, ev.STEP_END, ev.TURN_END)
 
 
@@ -36,9 +36,7 @@ def encode(session: Session, surface: Surface) -> bytes:
 
 
 def encode_messages(session: Session, header: dict[str, Any], messages: Sequence[ev.Message]) -> bytes:
-    takes_key = header["config"]["provider"] in _TAKES_CACHE_KEY
-    cache_key = session.settings.get("cacheKey") if takes_key else None
-    return wire_openai.encode(wire_openai.body(header, messages, cache_key=cache_key))
+    return wire.encode(header, messages, cache_key=session.settings.get("cacheKey"))
 
 
 def attempts(session: Session) -> list[Attempt]:

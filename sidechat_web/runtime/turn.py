@@ -30,12 +30,13 @@ from . import approvals, compaction, headers, hooks, injections, live, queue, re
 from .adoption import adopt
 from .db import in_db
 from .flusher import Bodies, Flusher
-from .providers import catalog, openai
+from .providers import catalog, wire
+from .providers.failures import ProviderFailure
 from .tools import pipeline
 
 MAX_RETRIES: Final = 5
 _OVERFLOW: Final = re.compile(
-    r"context.?(length|window|size)|maximum context|too many tokens|prompt is too long|input is too long", re.I
+    r"context.?(length|window|size|limit)|maximum context|too many tokens|prompt is too long|input is too long", re.I
 )
 _DELTAS: Final[dict[str, tuple[live.Kind, str]]] = {
     "text-delta": ("text", "text"),
@@ -230,7 +231,7 @@ class TurnRun:
                 await self._interruptible(self._answer(assembly))
             except Stopped:
                 return await self._end(assembly, {"kind": "aborted", "reason": {"kind": "user"}})
-            except openai.ProviderFailure as e:
+            except ProviderFailure as e:
                 return await self._end(assembly, {"kind": "error", "error": e.failure})
             except SidechatError as e:
                 if isinstance(e, log.TurnGone):
@@ -266,7 +267,7 @@ class TurnRun:
         for attempt in range(1, MAX_RETRIES + 2):
             try:
                 return await self._stream(request, assembly)
-            except openai.ProviderFailure as e:
+            except ProviderFailure as e:
                 if is_overflow(e.failure) and await self._compact():
                     await self._log_retry(request.provider, e.failure, attempt, 0)
                     self._request = request = await in_db(next_request, self.turn)
@@ -288,7 +289,7 @@ class TurnRun:
 
     async def _stream(self, request: Request, assembly: Assembly) -> None:
         turn = self.turn
-        async with aclosing(openai.stream(request.provider, request.body)) as chunks:
+        async with aclosing(wire.stream(request.provider, request.body)) as chunks:
             async for chunk in chunks:
                 assembly.add(chunk)
                 self._flusher.add(

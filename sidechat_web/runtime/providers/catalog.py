@@ -8,15 +8,22 @@ models that they do not list.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 from django.conf import settings
 
 from sidechat_web.core.errors import SidechatError
 from sidechat_web.runtime import local_model
 
-LOCAL = "local"
+from . import facts
+
+LOCAL: Final = "local"
+OPENAI: Final = "openai"
+ANTHROPIC: Final = "anthropic"
+Protocol = Literal["openai", "anthropic"]
+_OPTIONS: Final = ("protocol", "joinUserMessages")  # what _options may put into a config
 
 
 class NoModel(SidechatError):
@@ -27,46 +34,65 @@ class NoModel(SidechatError):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A server that speaks Chat Completions. `base_url` None is the vendor's own, or the embedded server."""
+    """A server that speaks one of the two wires. `base_url` None is the vendor's own, or the embedded server."""
 
     name: str
     label: str
     base_url: str | None
     api_key: str
     default_model: str = ""
-    takes_cache_key: bool = False
+    protocol: Protocol = OPENAI
 
 
-_KNOWN = (
-    # name, label, key variable, base URL, default model, takes a cache key
-    ("openai", "OpenAI", "OPENAI_API_KEY", None, "gpt-5-mini", True),
-    ("deepseek", "DeepSeek", "DEEPSEEK_API_KEY", "https://api.deepseek.com/v1", "deepseek-chat", False),
-    (
-        "gemini",
-        "Gemini",
-        "GEMINI_API_KEY",
-        "https://generativelanguage.googleapis.com/v1beta/openai/",
-        "gemini-2.5-flash",
-        False,
-    ),
+@dataclass(frozen=True, slots=True)
+class _Vendor:
+    """A hosted provider that a key in the environment configures."""
+
+    name: str
+    label: str
+    default_model: str
+    base_url: str | None = None
+    protocol: Protocol = OPENAI
+
+    def configured(self) -> Provider | None:
+        prefix = self.name.upper()
+        key = os.environ.get(f"{prefix}_API_KEY", "").strip()
+        url = os.environ.get(f"{prefix}_BASE_URL", "").strip() or self.base_url
+        if url and self.protocol == ANTHROPIC:
+            url = url.rstrip("/").removesuffix("/v1")
+        return Provider(self.name, self.label, url, key, self.default_model, self.protocol) if key else None
+
+
+_VENDORS: Final = (
+    _Vendor("openai", "OpenAI", "gpt-5-mini"),
+    _Vendor("anthropic", "Anthropic", "claude-sonnet-5-5", protocol=ANTHROPIC),
+    _Vendor("deepseek", "DeepSeek", "deepseek-chat", "https://api.deepseek.com/v1"),
+    _Vendor("gemini", "Gemini", "gemini-2.5-flash", "https://generativelanguage.googleapis.com/v1beta/openai/"),
 )
 
 
 def providers() -> dict[str, Provider]:
     """The configured providers by name, in the order in which a default is looked for."""
-    found = {}
+    found = []
     if settings.SIDECHAT_OPENAI_BASE_URL:
         key = settings.SIDECHAT_OPENAI_API_KEY or "none"
-        found["custom"] = Provider("custom", "OpenAI-compatible", settings.SIDECHAT_OPENAI_BASE_URL, key)
-    for name, label, variable, url, model, cache in _KNOWN:
-        if key := os.environ.get(variable, ""):
-            found[name] = Provider(name, label, url, key, model, cache)
-    if host := os.environ.get("OLLAMA_HOST", ""):
-        url = host if "://" in host else f"http://{host}"
-        found["ollama"] = Provider("ollama", "Ollama", url.rstrip("/") + "/v1", "ollama")
+        found.append(Provider("custom", "OpenAI-compatible", settings.SIDECHAT_OPENAI_BASE_URL, key))
+    found += [provider for vendor in _VENDORS if (provider := vendor.configured())]
+    if host := os.environ.get("OLLAMA_HOST", "").strip():
+        found.append(Provider("ollama", "Ollama", ollama_url(host), "ollama"))
     if local_model.available():
-        found[LOCAL] = Provider(LOCAL, "Embedded", None, "none", local_model.MODEL_ID)
-    return found
+        found.append(Provider(LOCAL, "Embedded", None, "none", local_model.MODEL_ID))
+    return {provider.name: provider for provider in found}
+
+
+def ollama_url(host: str) -> str:
+    """Where Ollama's compatible API is, from OLLAMA_HOST as its own programs read it."""
+    scheme, separator, rest = host.rpartition("://")
+    address, slash, path = rest.partition("/")
+    if not separator and not re.search(r":\d+$", address):
+        address += ":11434"
+    address = re.sub(r"^0\.0\.0\.0(?=:|$)", "127.0.0.1", address)
+    return f"{scheme or 'http'}://{address}{slash}{path}".rstrip("/") + "/v1"
 
 
 def split(model_id: str) -> tuple[str, str]:
@@ -81,7 +107,7 @@ def split(model_id: str) -> tuple[str, str]:
     if len(remote) == 1 and model_id:
         return remote[0], model_id
     if not known:
-        raise NoModel("no model provider is configured: set one in the environment, see docs/configuration.md")
+        raise NoModel("no model provider is configured: set one in the environment, see docs/providers.md")
     listed = ", ".join(known)
     raise NoModel(
         f"no configured provider serves the model {model_id!r}; name one as PROVIDER/MODEL with PROVIDER in: {listed}"
@@ -94,18 +120,54 @@ def default_config() -> dict[str, Any]:
         return config(settings.SIDECHAT_DEFAULT_MODEL)
     for provider in providers().values():
         if provider.default_model:
-            return {"provider": provider.name, "model": provider.default_model}
+            return config(f"{provider.name}/{provider.default_model}")
     raise NoModel("no default model: set SIDECHAT_DEFAULT_MODEL, or name a model for the session")
 
 
 def config(model_id: str) -> dict[str, Any]:
+    """The part of a header's config that says who answers. Raises NoModel."""
     provider, model = split(model_id)
-    return {"provider": provider, "model": model}
+    return {"provider": provider, "model": model, **_options(provider)}
+
+
+def current(header_config: dict[str, Any]) -> dict[str, Any]:
+    """The config with its provider's settings as they are now; unchanged where the provider is not configured."""
+    name = header_config["provider"]
+    if name not in providers():
+        return header_config
+    kept = {key: value for key, value in header_config.items() if key not in _OPTIONS}
+    return {**kept, **_options(name)}
+
+
+def _options(name: str) -> dict[str, Any]:
+    """The settings of a provider that change its request bodies, where they are not the usual ones."""
+    found: dict[str, Any] = {}
+    if (provider := providers().get(name)) and provider.protocol != _usual_protocol(name):
+        found["protocol"] = provider.protocol
+    if name in settings.SIDECHAT_JOIN_USER_MESSAGES:
+        found["joinUserMessages"] = True
+    return found
+
+
+def protocol_of(header_config: dict[str, Any]) -> Protocol:
+    """The wire that requests under this config take."""
+    return header_config.get("protocol") or _usual_protocol(header_config["provider"])
+
+
+def _usual_protocol(name: str) -> Protocol:
+    return ANTHROPIC if name == ANTHROPIC else OPENAI
 
 
 def window(header_config: dict[str, Any]) -> int | None:
     """The model's context window in tokens, where it is known."""
-    return local_model.CONTEXT_WINDOW if header_config["provider"] == LOCAL else None
+    if header_config["provider"] == LOCAL:
+        return local_model.CONTEXT_WINDOW
+    return facts.window(header_config["provider"], header_config["model"])
+
+
+def cost(header_config: dict[str, Any], usage: dict[str, int]) -> float | None:
+    """What requests with this usage cost in US dollars, where the prices are known."""
+    return facts.cost(header_config["provider"], header_config["model"], usage)
 
 
 def model_id(header_config: dict[str, Any]) -> str:

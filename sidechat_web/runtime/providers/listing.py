@@ -1,50 +1,128 @@
-"""The models that the configured providers offer."""
+"""The models that the configured providers list, for a picker and the API.
+
+Providers are asked side by side and briefly; what one answered is kept for a while. One that fails is
+reported beside what the others list.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Iterator
+import re
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NoAnswer
+from dataclasses import dataclass
 from typing import Any, Final
 
-from sidechat_web.runtime import local_model
+from . import catalog, facts, failures, wire
+from .catalog import Provider
 
-from . import catalog, openai
-from .catalog import LOCAL, Provider
-
-_PATIENCE_SECONDS: Final = 3.0
-_logger = logging.getLogger(__name__)
-
-
-async def models() -> list[dict[str, Any]]:
-    """`[{id, provider, name, window?}]`, the default first; of a provider that does not answer in time, its default."""
-    providers = list(catalog.providers().values())
-    listed = await asyncio.gather(*(_names(provider) for provider in providers))
-    configs = [*_default()]
-    for provider, names in zip(providers, listed, strict=True):
-        configs += [{"provider": provider.name, "model": name} for name in names]
-    return list({catalog.model_id(config): _as_json(config) for config in configs}.values())
+ASKING_SECONDS: Final = 5.0
+KEPT_SECONDS: Final = 300.0
+FAILURE_KEPT_SECONDS: Final = 15.0
+_WINDOW_KEYS: Final = ("max_input_tokens", "context_length", "max_model_len", "context_window", "max_context_length")
+_NO_CHAT: Final = re.compile(
+    r"embed|whisper|\btts\b|transcribe|audio|realtime|-live|moderation|dall-e|image|imagen|\bveo|sora-|babbage|davinci|\baqa"
+)
 
 
-def _default() -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """`models` as the API shows them; `failures` says by provider why one listed nothing."""
+
+    models: list[dict[str, Any]]
+    failures: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    models: list[dict[str, Any]]
+    failure: str
+    until: float
+
+
+_answers: dict[Provider, _Answer] = {}
+_asking: dict[Provider, Future[_Answer]] = {}
+_lock = threading.Lock()
+_pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="models")
+
+
+def list_models() -> list[dict[str, Any]]:
+    """`[{id, provider, name, window?}]` of every configured provider, the default first; a few seconds at most."""
+    models = listing().models
     try:
-        yield catalog.default_config()
+        first = catalog.model_id(catalog.default_config())
     except catalog.NoModel:
-        return
+        return models
+    return sorted(models, key=lambda model: model["id"] != first)
 
 
-async def _names(provider: Provider) -> list[str]:
-    if provider.name == LOCAL:
-        return [local_model.MODEL_ID]
+def listing(*, fresh: bool = False) -> Listing:
+    """What each provider lists, with the failures; `fresh` asks again."""
+    providers = list(catalog.providers().values())
+    asked = {p: _ask(p) for p in providers if fresh or _kept(p) is None}
+    deadline = time.monotonic() + ASKING_SECONDS + 1
+    models: list[dict[str, Any]] = []
+    failed: dict[str, str] = {}
+    for provider in providers:
+        try:
+            future = asked.get(provider)
+            answer = _kept(provider) if future is None else future.result(max(0.0, deadline - time.monotonic()))
+        except NoAnswer:
+            answer = None
+        if answer is None or answer.failure:
+            failed[provider.name] = answer.failure if answer else f"{provider.label} did not answer in time"
+        models += answer.models if answer else []
+    return Listing(models, failed)
+
+
+def _kept(provider: Provider) -> _Answer | None:
+    with _lock:
+        answer = _answers.get(provider)
+    return answer if answer is not None and answer.until > time.monotonic() else None
+
+
+def _ask(provider: Provider) -> Future[_Answer]:
+    """The answer to come; a provider that is being asked already is not asked twice."""
+    with _lock:
+        if provider not in _asking or _asking[provider].done():
+            _asking[provider] = _pool.submit(_asked_and_kept, provider)
+        return _asking[provider]
+
+
+def _asked_and_kept(provider: Provider) -> _Answer:
+    answer = _asked(provider)
+    with _lock:
+        _answers[provider] = answer
+    return answer
+
+
+def _asked(provider: Provider) -> _Answer:
+    if provider.name == catalog.LOCAL:  # asking would start it
+        return _Answer([_entry(provider, {"id": provider.default_model})], "", time.monotonic() + KEPT_SECONDS)
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            return await openai.models(provider)
-    except Exception as e:  # whatever one server does, the others are listed
-        _logger.warning("%s does not list its models: %s", provider.label, e)
-        return [provider.default_model] if provider.default_model else []
+        found = wire.sdk_of(provider).list_models(provider, ASKING_SECONDS)
+    except failures.ProviderFailure as e:
+        return _failed(provider, failures.redacted(e, [provider.api_key]).failure["message"])
+    except (AttributeError, TypeError, ValueError):
+        return _failed(provider, f"{provider.label} answered with something that is no list of models")
+    chat = [model for model in found if isinstance(model.get("id"), str) and not _NO_CHAT.search(model["id"])]
+    entries = sorted((_entry(provider, model) for model in chat), key=lambda entry: str(entry["id"]))
+    return _Answer(entries, "", time.monotonic() + KEPT_SECONDS)
 
 
-def _as_json(config: dict[str, Any]) -> dict[str, Any]:
-    out = {"id": catalog.model_id(config), "provider": config["provider"], "name": config["model"]}
+def _failed(provider: Provider, message: str) -> _Answer:
+    """A failure; the provider's usual model can be chosen all the same."""
+    usual = [_entry(provider, {"id": provider.default_model})] if provider.default_model else []
+    return _Answer(usual, message, time.monotonic() + FAILURE_KEPT_SECONDS)
+
+
+def _entry(provider: Provider, model: dict[str, Any]) -> dict[str, Any]:
+    name = model["id"].removeprefix("models/")
+    told = next((model[key] for key in _WINDOW_KEYS if type(model.get(key)) is int and model[key] > 0), None)
+    if told:
+        facts.learn(provider.name, name, told)
+    config = {"provider": provider.name, "model": name}
+    entry = {"id": f"{provider.name}/{name}", "provider": provider.name, "name": model.get("display_name") or name}
     window = catalog.window(config)
-    return {**out, "window": window} if window else out
+    return {**entry, "window": window} if window else entry
