@@ -22,7 +22,7 @@ from . import history, panes, tree
 from .access import PageRequest, session_or_404
 from .forms import MessageForm, NewSessionForm, QueuedForm, SeqForm, SideForm, first_error
 from .once import once
-from .replies import SENT, done, hearing, moved, refused, sentence
+from .replies import CLOSE, SENT, done, hearing, moved, refused, sentence
 from .session import show
 
 _ASIDE: Final = re.compile(r"/(?:btw|side)(?:\s+|$)", re.I)
@@ -138,7 +138,7 @@ def edit_queued(request: PageRequest, session_id: str, item_id: str) -> HttpResp
         form = QueuedForm(request.POST or None)
         if request.method == "POST" and form.is_valid():
             commands.edit_queued(session, item_id, text=form.cleaned_data["text"])
-            return done(request, links.url(session))
+            return done(request, links.url(session), **{CLOSE: {}})
     except SidechatError as e:
         return _refuse_text(request, session, sentence(e.message))
     context = {"item": item, "session": session, "form": form, "title": "Queued message", "back": links.url(session)}
