@@ -60,6 +60,7 @@ class Transcript:
         self.info = info
         self._items: dict[str, Item] = {}
         self._turn: _OpenTurn | None = None
+        self._last_end: TurnEnd | None = None
         self._compactions: dict[str, Compaction] = {}
 
     @property
@@ -97,7 +98,9 @@ class Transcript:
 
     def _turn_start(self, event: Event) -> Iterator[Item]:
         self._turn = _OpenTurn(event.data["turn"], event.time)
-        yield from ()
+        if self._last_end and self._last_end.can_continue:
+            self._last_end.can_continue = False
+            yield self._last_end
 
     def _user_message(self, event: Event) -> Iterator[Item]:
         source = _source(event)
@@ -208,7 +211,7 @@ class Transcript:
             if card.state in ("called", "waiting", "running"):
                 card.state, card.note, card.approval = "failed", "no result", ""
                 yield card
-        yield TurnEnd(
+        self._last_end = TurnEnd(
             session=self.info.id,
             key=self._key(f"t{turn.number}-end"),
             seq=event.seq,
@@ -220,6 +223,7 @@ class Transcript:
             can_continue=reason.get("kind") == "interrupted" and not self.info.read_only,
             answer_seq=turn.answer_seq,
         )
+        yield self._last_end
 
     def _compaction_start(self, event: Event) -> Iterator[Item]:
         item = Compaction(**self._place(event), said="Summarising older turns …")

@@ -97,6 +97,7 @@ LOGS = {
     "running": (asked(1, "Go on"), {}),
     "stopped": ([*asked(1, "Go"), answering(1, 1, "Half an", interrupted=True), *by_user()], {}),
     "interrupted": ([*asked(1, "Go"), *ended(1, {"kind": "interrupted"})], {}),
+    "continued": ([*asked(1, "Go"), *ended(1, {"kind": "interrupted"}), *said(2, "Continue.", "Yes.")], {}),
     "failed": ([*asked(1, "Go"), *ended(1, FAILURE)], {}),
     "length": (said(1, "Go", "A long", {"kind": "max-tokens"}), {}),
     "retry": ([*asked(1, "Go"), Draft(ev.LLM_RETRY, RETRY), answering(1, 1, "There."), *ended(1)], {}),
