@@ -193,7 +193,7 @@ def _into_panel(response: HttpResponse, address: str, **events: object) -> HttpR
 
 def _marked(parent: Session, child: Session) -> str:
     """The items of the parent's transcript that show where `child` left, rendered anew."""
-    folded = history.transcript(parent, history.window(parent), sides=panes.children(parent))
+    folded = history.transcript(parent, history.window(parent))
     return render_items([i for i in folded.items if links.link(child) in i.sides], swap=True)
 
 

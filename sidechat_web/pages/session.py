@@ -100,7 +100,7 @@ def message_text(request: PageRequest, session_id: str, seq: int) -> HttpRespons
 
 
 def _part(request: PageRequest, found: Session, shown: history.Window, *, own: bool) -> HttpResponse:
-    folded = history.transcript(found, shown, sides=panes.children(found))
+    folded = history.transcript(found, shown)
     context = {
         "session": found,
         "items": render_items(folded.items),

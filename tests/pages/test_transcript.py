@@ -161,10 +161,7 @@ def test_context_in_user_messages_of_other_logs_is_read_too():
 
 def test_forks_are_marked_where_they_left():
     events = at(*said(1, "a", "b"), handback(), *said(2, "c", "d"))
-    folded = fold(events)
-    boundaries = [6, 7, 13]
-    for position in boundaries:
-        folded.fork(position, Link(f"at {position}", "/"))
+    folded = fold(events, sides={position: [Link(f"at {position}", "/")] for position in (6, 7, 13)})
     marked = {
         item.key.removeprefix(f"{SESSION}-"): [s.title for s in item.sides] for item in folded.items if item.sides
     }
