@@ -22,7 +22,7 @@ from . import history, panes, tree
 from .access import PageRequest, session_or_404
 from .forms import MessageForm, NewSessionForm, QueuedForm, SeqForm, SideForm, first_error
 from .once import once
-from .replies import SENT, done, hearing, moved, refused, sentence
+from .replies import CLOSE, SENT, done, hearing, moved, refused, sentence
 from .session import show
 
 _ASIDE: Final = re.compile(r"/(?:btw|side)(?:\s+|$)", re.I)
@@ -138,7 +138,7 @@ def edit_queued(request: PageRequest, session_id: str, item_id: str) -> HttpResp
         form = QueuedForm(request.POST or None)
         if request.method == "POST" and form.is_valid():
             commands.edit_queued(session, item_id, text=form.cleaned_data["text"])
-            return done(request, links.url(session))
+            return done(request, links.url(session), **{CLOSE: {}})
     except SidechatError as e:
         return _refuse_text(request, session, sentence(e.message))
     context = {"item": item, "session": session, "form": form, "title": "Queued message", "back": links.url(session)}
@@ -193,7 +193,7 @@ def _into_panel(response: HttpResponse, address: str, **events: object) -> HttpR
 
 def _marked(parent: Session, child: Session) -> str:
     """The items of the parent's transcript that show where `child` left, rendered anew."""
-    folded = history.transcript(parent, history.window(parent), sides=panes.children(parent))
+    folded = history.transcript(parent, history.window(parent))
     return render_items([i for i in folded.items if links.link(child) in i.sides], swap=True)
 
 

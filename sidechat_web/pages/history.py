@@ -39,12 +39,9 @@ def window(session: Session, *, before: int | None = None, floor: int = 0, size:
         size *= 4
 
 
-def transcript(session: Session, shown: Window, *, sides: Iterable[Session] = ()) -> Transcript:
-    """The window folded; `sides` are marked where they left."""
-    folded = Transcript(info(session, shown.events)).apply_all(shown.events)
-    for side in sides:
-        folded.fork(side.own_from, links.link(side))
-    return folded
+def transcript(session: Session, shown: Window) -> Transcript:
+    """The window folded."""
+    return Transcript(info(session, shown.events)).apply_all(shown.events)
 
 
 def info(session: Session, events: list[Event]) -> SessionInfo:
@@ -56,8 +53,23 @@ def info(session: Session, events: list[Event]) -> SessionInfo:
         seed_length=session.own_from,
         read_only=session.read_only,
         titles=titles(session, names) if names else {},
+        sides=forks(session),
         off_surface=_left_surface(session, events[-1].seq) if names else {},
     )
+
+
+def children(session: Session) -> list[Session]:
+    """The session's living sides, oldest first."""
+    rows = Session.objects.filter(parent=session, deleted_at=None, kind=Session.Kind.SIDE)
+    return list(rows.select_related("parent").order_by("created_at", "id"))
+
+
+def forks(session: Session) -> dict[int, list[Link]]:
+    """The session's sides by the boundary at which they left."""
+    found: dict[int, list[Link]] = {}
+    for side in children(session):
+        found.setdefault(side.own_from, []).append(links.link(side))
+    return found
 
 
 def titles(session: Session, log_ids: Iterable[str]) -> dict[str, Link]:

@@ -20,7 +20,7 @@ from sidechat_web.storage.models import Session
 from . import panes
 from .access import PageRequest, session_or_404
 from .forms import NoteForm, SeqForm, first_error
-from .replies import done, moved, refused, sentence
+from .replies import CLOSE, done, moved, refused, sentence
 from .session import show
 
 
@@ -40,7 +40,7 @@ def merge(request: PageRequest, session_id: str) -> HttpResponse:
         if data["written"] and not request.htmx:
             return _review_page(request, side, text=data["text"], refusal=why)
         return refused(request, why, lambda: _page(request, side, why))
-    return done(request, links.url(side), **({"sidechat:close": {}} if data["written"] else {}))
+    return done(request, links.url(side), **({CLOSE: {}} if data["written"] else {}))
 
 
 @login_required

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sidechat_web.render import links, words
 from sidechat_web.render.items import Link
@@ -12,6 +12,8 @@ from sidechat_web.runtime.sidechat import merge_back
 from sidechat_web.storage.models import Session
 
 from .replies import sentence
+
+UNDER_WAY: Final = ("drafting", "pending")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class MergeBar:
     """The foot of a side: what became of its notes, and whether one can be merged now."""
 
     merged: list[Merged]
+    on_its_way: bool
     allowed: bool
     why_not: str
     copy_instead: bool
@@ -48,7 +51,7 @@ class MergeBar:
 def pending(session: Session) -> list[Pending]:
     """The merges from and into `session` that are under way; at a side also its last one, if it failed."""
     merges = merge_back.merges_of(session)
-    shown = [m for m in merges if m["state"] in ("drafting", "pending")]
+    shown = [m for m in merges if m["state"] in UNDER_WAY]
     last_own = next((m for m in reversed(merges) if m["side"] == session.pk), None)
     if last_own is not None and last_own["state"] == "failed":
         shown.append(last_own)
@@ -70,12 +73,14 @@ def _said(merge: dict[str, Any], session: Session) -> str:
 def merge_bar(session: Session) -> MergeBar:
     code, why = merge_back.why_not(session) or ("", "")
     parent = session.parent
+    on_its_way = any(m["state"] in UNDER_WAY and m["side"] == session.pk for m in merge_back.merges_of(session))
     return MergeBar(
         merged=[_merged(session, parent, note) for note in merge_back.merged_into(session)]
         if parent is not None
         else [],
+        on_its_way=on_its_way,
         allowed=not code,
-        why_not=sentence(why),
+        why_not="" if on_its_way else sentence(why),
         copy_instead=code in ("parent_gone", "parent_read_only"),
         parent_running=parent is not None and parent.open_turn is not None,
     )

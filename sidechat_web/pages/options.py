@@ -22,7 +22,7 @@ from sidechat_web.storage.models import Session
 
 from .access import PageRequest, session_or_404
 from .forms import DeleteForm, SettingsForm, first_error
-from .replies import done, moved, sentence
+from .replies import CLOSE, done, moved, sentence
 
 
 @login_required
@@ -39,7 +39,7 @@ def settings(request: PageRequest, session_id: str) -> HttpResponse:
         _apply(session, form.cleaned_data)
     except SidechatError as e:
         return _settings_page(request, session, refusal=sentence(e.message))
-    return done(request, links.url(session), **{"sidechat:close": {}})
+    return done(request, links.url(session), **{CLOSE: {}})
 
 
 @login_required

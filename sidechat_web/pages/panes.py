@@ -102,7 +102,7 @@ class DraftPane:
 def pane(session: Session, *, before: int | None = None, text: str = "", refusal: str = "") -> Pane:
     own = session.kind == Session.Kind.SIDE
     shown = history.window(session, before=before, floor=session.own_from if own else 0)
-    folded = history.transcript(session, shown, sides=children(session))
+    folded = history.transcript(session, shown)
     return Pane(
         state=state(session),
         url=links.url(session),
@@ -152,15 +152,9 @@ def tabs(parent: Session, current: Session | None) -> list[Tab]:
     """The sides of `parent` as tabs of the panel, oldest first."""
     return [
         Tab(links.name(one), links.url(one), one == current, one.status, one.unread)
-        for one in children(parent)
+        for one in history.children(parent)
         if links.beside(one) and (not one.archived or one == current)
     ]
-
-
-def children(session: Session) -> list[Session]:
-    """The session's living sides, oldest first."""
-    rows = Session.objects.filter(parent=session, deleted_at=None, kind=Session.Kind.SIDE)
-    return list(rows.select_related("parent").order_by("created_at", "id"))
 
 
 def default_model() -> tuple[str, str]:

@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from .access import PageRequest
 
 CHANGED = "sidechat:changed"  # something in the tree or a pane must be derived anew
+CLOSE = "sidechat:close"  # the dialog is done
 SENT = "sidechat:sent"  # the composer's text was accepted; the detail has the key of the next one
 
 

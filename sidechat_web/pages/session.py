@@ -39,6 +39,7 @@ def session(request: PageRequest, session_id: str) -> HttpResponse:
     main = session_or_404(request, session_id)
     if links.beside(main) and not request.GET.get("side") and not request.GET.get("draft"):
         return redirect(links.url(main))
+    _mark_seen(main)
     side = _panel(request, main)
     return show(request, panes.pane(main, before=_number(request, "before")), side)
 
@@ -47,7 +48,6 @@ def show(
     request: PageRequest, main: panes.Pane, side: panes.Pane | panes.DraftPane | None, *, status: int = 200
 ) -> HttpResponse:
     """Main and side as a page, or as the part of it that htmx asked for."""
-    _seen(main, side)
     context: dict[str, Any] = {"main": main, "side": side, "title": main.state.title}
     if not request.htmx or request.htmx.history_restore_request:
         context["tree"] = tree.forest(request.user, current=_current(main, side))
@@ -65,7 +65,7 @@ def show(
 def state(request: PageRequest, session_id: str, place: str) -> HttpResponse:
     """What changes in a pane while its transcript grows, for swapping in place."""
     found = session_or_404(request, session_id)
-    _mark_seen([found])
+    _mark_seen(found)
     return render(request, "panes/state.html", {"state": panes.state(found), "place": place, "oob": True})
 
 
@@ -100,7 +100,7 @@ def message_text(request: PageRequest, session_id: str, seq: int) -> HttpRespons
 
 
 def _part(request: PageRequest, found: Session, shown: history.Window, *, own: bool) -> HttpResponse:
-    folded = history.transcript(found, shown, sides=panes.children(found))
+    folded = history.transcript(found, shown)
     context = {
         "session": found,
         "items": render_items(folded.items),
@@ -114,7 +114,9 @@ def _part(request: PageRequest, found: Session, shown: history.Window, *, own: b
 
 def _panel(request: PageRequest, main: Session) -> panes.Pane | panes.DraftPane | None:
     if side_id := request.GET.get("side"):
-        return panes.pane(side_of_404(request, main, side_id))
+        side = side_of_404(request, main, side_id)
+        _mark_seen(side)
+        return panes.pane(side)
     if request.GET.get("draft") == "side":
         return panes.draft_pane(main, at=_number(request, "at"), text=request.GET.get("text", ""))
     return None
@@ -124,14 +126,9 @@ def _current(main: panes.Pane, side: panes.Pane | panes.DraftPane | None) -> set
     return {main.session.pk} | ({side.session.pk} if isinstance(side, panes.Pane) else set())
 
 
-def _seen(main: panes.Pane, side: panes.Pane | panes.DraftPane | None) -> None:
-    _mark_seen([main.session] + ([side.session] if isinstance(side, panes.Pane) else []))
-
-
-def _mark_seen(shown: list[Session]) -> None:
-    for one in shown:
-        if one.unread:
-            commands.set_flags(one, unread=False)
+def _mark_seen(shown: Session) -> None:
+    if shown.unread:
+        commands.set_flags(shown, unread=False)
 
 
 def _shown(request: PageRequest) -> str:

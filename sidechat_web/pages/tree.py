@@ -83,33 +83,56 @@ def sessions(request: PageRequest) -> HttpResponse:
 def forest(
     user: User, *, query: str = "", archived: bool = False, offset: int = 0, current: Iterable[str] = ()
 ) -> Forest:
-    """The trees of `user`'s sessions that match, grouped by the day of their last activity."""
-    rows = visible(user).filter(archived=archived).select_related("parent").order_by("created_at", "id")
+    """The trees of `user`'s sessions that match, newest activity first, grouped by its day.
+
+    Only the rows that are shown are read whole.
+    """
+    found = visible(user).filter(archived=archived)
     if query:
-        rows = rows.filter(title__icontains=query)
-    roots = _roots(rows, set(current))
-    roots.sort(key=lambda row: (not row.pinned, -row.activity))
-    shown, rest = roots[offset : offset + MOST_ROOTS], roots[offset + MOST_ROOTS :]
+        found = found.filter(title__icontains=query)
+    trees = _Trees(found.order_by("created_at", "id").values_list("pk", "parent_id", "updated_at", "pinned"))
+    shown = trees.roots[offset : offset + MOST_ROOTS]
+    rows = _rows(trees.below(shown), set(current))
+    for pk, row in rows.items():
+        row.children = [rows[child] for child in trees.children.get(pk, ())]
     return Forest(
-        groups=_groups(shown),
+        groups=_groups([rows[pk] for pk in shown]),
         query=query,
         archived=archived,
-        more=offset + MOST_ROOTS if rest else 0,
-        empty="" if roots else _why_empty(query, archived),
+        more=offset + MOST_ROOTS if len(trees.roots) > offset + MOST_ROOTS else 0,
+        empty="" if trees.roots else _why_empty(query, archived),
     )
 
 
-def _roots(sessions: Iterable[Session], current: set[str]) -> list[Row]:
-    by_id: dict[str, Row] = {}
-    parents: dict[str, str | None] = {}
-    for session in sessions:
-        by_id[session.pk] = _row(session, current)
-        parents[session.pk] = session.parent_id
-    roots: list[Row] = []
-    for pk, row in by_id.items():
-        above = by_id.get(parents[pk] or "")
-        (above.children if above else roots).append(row)
-    return roots
+class _Trees:
+    """The ids of sessions as trees: a session whose parent is not among them is a root."""
+
+    def __init__(self, found: Iterable[tuple[str, str | None, int, bool]]) -> None:
+        listed = list(found)
+        known = {pk for pk, *_ in listed}
+        self.children: dict[str, list[str]] = {}
+        self._activity = {pk: at for pk, _, at, _ in listed}
+        parents = {pk: parent for pk, parent, *_ in listed if parent in known}
+        for pk, parent in parents.items():
+            self.children.setdefault(str(parent), []).append(pk)
+        for pk, _, at, _ in listed:
+            while above := parents.get(pk):
+                pk = above
+                self._activity[pk] = max(self._activity[pk], at)
+        roots = [(not pinned, -self._activity[pk], pk) for pk, _, _, pinned in listed if pk not in parents]
+        self.roots = [pk for *_, pk in sorted(roots)]
+
+    def below(self, roots: Iterable[str]) -> list[str]:
+        """These sessions and all under them."""
+        out = list(roots)
+        for pk in out:
+            out += self.children.get(pk, ())
+        return out
+
+
+def _rows(ids: list[str], current: set[str]) -> dict[str, Row]:
+    sessions = Session.objects.filter(pk__in=ids).select_related("parent")
+    return {session.pk: _row(session, current) for session in sessions}
 
 
 def _row(session: Session, current: set[str]) -> Row:

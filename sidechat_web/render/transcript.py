@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,7 +14,9 @@ from sidechat_web.core.events import Event, Replace
 
 from . import markdown, tools, words
 from .items import Answer, Aside, Compaction, Item, Link, Note, Part, Seed, ToolCard, Turn, TurnEnd, UserMessage
+from .sources import origins, source_of, summary
 from .text import line, plain
+from .turns import OpenTurn
 
 _ASIDES: Final = {
     "advisor": "Framed as a read-only advisor.",
@@ -27,19 +29,23 @@ _ASIDES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """What a transcript needs to know beside its log. `titles` are sessions by log id."""
+    """What a transcript needs to know beside its log.
+
+    `titles` are sessions by log id, `sides` those forked at each boundary (a prefix length).
+    """
 
     id: str
     parent: Link | None = None
     seed_length: int = 0
     read_only: bool = False
     titles: Mapping[str, Link] = field(default_factory=dict)
+    sides: Mapping[int, Sequence[Link]] = field(default_factory=dict)
     off_surface: Mapping[int, str] = field(default_factory=dict)  # seq → "retracted" | "summarised", by later events
 
 
 def cited(events: Iterable[Event]) -> set[str]:
     """The log ids of the sides that handbacks in `events` name: what `SessionInfo.titles` must hold."""
-    return {log_id for event in events for log_id in _origins(_source(event))}
+    return {log_id for event in events for log_id in origins(source_of(event))}
 
 
 def render_item(item: Item) -> str:
@@ -59,7 +65,8 @@ class Transcript:
     def __init__(self, info: SessionInfo) -> None:
         self.info = info
         self._items: dict[str, Item] = {}
-        self._turn: _OpenTurn | None = None
+        self._turn: OpenTurn | None = None
+        self._last_end: TurnEnd | None = None
         self._compactions: dict[str, Compaction] = {}
 
     @property
@@ -78,6 +85,8 @@ class Transcript:
             changed[seed.key] = seed
         for key, item in changed.items():
             self._items.setdefault(key, item)
+        if sides := self.info.sides.get(event.seq + 1):
+            changed |= {item.key: item for item in self._mark(sides)}
         return list(changed.values())
 
     def apply_all(self, events: Iterable[Event]) -> Transcript:
@@ -85,22 +94,16 @@ class Transcript:
             self.apply(event)
         return self
 
-    def fork(self, position: int, side: Link) -> list[Item]:
-        """Mark that `side` was forked at the boundary `position`; returns the item that shows it."""
-        for item in reversed(self._items.values()):
-            if item.seq < position and (item.turn is None or isinstance(item, TurnEnd)):
-                item.sides.append(side)
-                return [item]
-        return []
-
     # -- one handler for each type of event ------------------------------------------------------
 
     def _turn_start(self, event: Event) -> Iterator[Item]:
-        self._turn = _OpenTurn(event.data["turn"], event.time)
-        yield from ()
+        self._turn = OpenTurn(event.data["turn"], event.time)
+        if self._last_end and self._last_end.can_continue:
+            self._last_end.can_continue = False
+            yield self._last_end
 
     def _user_message(self, event: Event) -> Iterator[Item]:
-        source = _source(event)
+        source = source_of(event)
         if source.get("kind") not in ("user", None):
             yield from self._context_message(event)
             return
@@ -113,14 +116,14 @@ class Transcript:
         yield from self._turn_heading(event)
 
     def _context_message(self, event: Event) -> Iterator[Item]:
-        source = _source(event)
+        source = source_of(event)
         form = str(source.get("form", "")) if source.get("plugin") == "sidechat" else ""
         if event.surface_op != "append" and form != "retraction":
             return
         if form == "handback":
             yield self._note(event, source)
         else:
-            said = _ASIDES.get(form) or _context_summary(source)
+            said = _ASIDES.get(form) or summary(source)
             yield Aside(**self._place(event), form=form or "context", said=said, text=plain(ev.text_of(event.data)))
         yield from self._turn_heading(event)
 
@@ -130,7 +133,7 @@ class Transcript:
         unknown = Link("a side session", "")
         return Note(
             **self._place(event),
-            origins=[self.info.titles.get(log_id, unknown) for log_id in _origins(source)],
+            origins=[self.info.titles.get(log_id, unknown) for log_id in origins(source)],
             html=markdown.to_html(body.lstrip("\n")),
             characters=len(text),
             truncated=bool(source.get("truncated")),
@@ -208,7 +211,7 @@ class Transcript:
             if card.state in ("called", "waiting", "running"):
                 card.state, card.note, card.approval = "failed", "no result", ""
                 yield card
-        yield TurnEnd(
+        self._last_end = TurnEnd(
             session=self.info.id,
             key=self._key(f"t{turn.number}-end"),
             seq=event.seq,
@@ -220,6 +223,7 @@ class Transcript:
             can_continue=reason.get("kind") == "interrupted" and not self.info.read_only,
             answer_seq=turn.answer_seq,
         )
+        yield self._last_end
 
     def _compaction_start(self, event: Event) -> Iterator[Item]:
         item = Compaction(**self._place(event), said="Summarising older turns …")
@@ -272,11 +276,19 @@ class Transcript:
     def _called(self, call_id: str | None) -> ToolCard | None:
         return self._turn.calls.get(call_id) if self._turn and call_id else None
 
+    def _mark(self, sides: Sequence[Link]) -> Iterator[Item]:
+        """Show at the last item between turns that `sides` were forked after it."""
+        for item in reversed(self._items.values()):
+            if item.turn is None or isinstance(item, TurnEnd):
+                item.sides += sides
+                yield item
+                return
+
     def _leave_surface(self, event: Event) -> Iterator[Item]:
         """The notes that this event's replacement takes from the model's view."""
         if not isinstance(event.surface_op, Replace):
             return
-        state = "retracted" if _source(event).get("form") == "retraction" else "summarised"
+        state = "retracted" if source_of(event).get("form") == "retraction" else "summarised"
         cut = {event.surface_op.start, event.surface_op.end, *(event.source_event_seqs or ())}
         for seq in sorted(cut):
             note = self._items.get(self._key(f"e{seq}"))
@@ -291,42 +303,6 @@ class Transcript:
 
     def _key(self, name: str) -> str:
         return f"{self.info.id}-{name}"
-
-
-@dataclass(slots=True)
-class _OpenTurn:
-    number: int
-    started: int
-    heading: Turn | None = None
-    calls: dict[str, ToolCard] = field(default_factory=dict)
-    answer_seq: int | None = None
-    last_usage: Mapping[str, int] = field(default_factory=dict)
-    sent: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def silent(self) -> bool:
-        return self.heading is not None and self.answer_seq is None and not self.calls
-
-    def spend(self, usage: Mapping[str, int]) -> None:
-        self.last_usage = usage
-        for name, count in usage.items():
-            self.sent[name] = self.sent.get(name, 0) + count
-
-    def figures(self, ended: int) -> str:
-        """`Turn 6 · 41 s · 12.4k tokens, 96 % cached`."""
-        out = [f"Turn {self.number}", words.duration(ended - self.started)]
-        if total := words.usage_total(self.last_usage):
-            share = words.cached_share(self.sent)
-            out.append(f"{words.tokens(total)} tokens" + (f", {share} % cached" if share is not None else ""))
-        return " · ".join(out)
-
-    def hint(self) -> str:
-        if not self.sent:
-            return ""
-        cached = self.sent.get("cacheReadTokens", 0)
-        fresh = self.sent.get("inputTokens", 0) + self.sent.get("cacheWriteTokens", 0)
-        written = self.sent.get("outputTokens", 0)
-        return f"{cached:,} tokens read from the cache, {fresh:,} new, {written:,} written"
 
 
 _HANDLERS: Final[dict[str, Callable[[Transcript, Event], Iterator[Item]]]] = {
@@ -344,26 +320,6 @@ _HANDLERS: Final[dict[str, Callable[[Transcript, Event], Iterator[Item]]]] = {
     ev.COMPACTION_SUMMARY: Transcript._compaction_summary,
     ev.COMPACTION_END: Transcript._compaction_end,
 }
-
-
-def _source(event: Event) -> Mapping[str, Any]:
-    if event.type not in (ev.USER_MESSAGE, ev.CONTEXT_MESSAGE):
-        return {}
-    return event.data.get("source") or {}
-
-
-def _origins(source: Mapping[str, Any]) -> list[str]:
-    """The sides that a handback came from: one, or several that were merged into one note."""
-    if source.get("plugin") != "sidechat" or source.get("form") != "handback":
-        return []
-    several = source.get("sessions")
-    return [str(s["session"]) for s in several] if several else [str(source.get("session", ""))]
-
-
-def _context_summary(source: Mapping[str, Any]) -> str:
-    by = line(str(source.get("plugin") or source.get("kind") or "Something"), 60)
-    summary = source.get("summary")
-    return f"{by}: {line(str(summary), 120)}" if summary else f"Context added by {by}."
 
 
 def _part(block: Mapping[str, Any]) -> Part | None:

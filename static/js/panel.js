@@ -113,15 +113,12 @@ document.addEventListener("htmx:responseError", (event) => {
   failed(event, status === 404 ? "This is no longer here. It may have been deleted." : `The server could not do this (error ${status}). Nothing was lost.`);
 });
 
-// Older turns come in above without moving what is read.
-let kept = null;
+// Older turns come in above without moving what is read. The swap follows in the same task.
 document.addEventListener("htmx:beforeSwap", (event) => {
   const scroll = event.detail.target.matches?.("li.older") && event.detail.target.closest(".scroll");
-  kept = scroll ? { scroll, below: scroll.scrollHeight - scroll.scrollTop } : null;
-});
-document.addEventListener("htmx:afterSwap", () => {
-  if (kept) kept.scroll.scrollTop = kept.scroll.scrollHeight - kept.below;
-  kept = null;
+  if (!scroll) return;
+  const below = scroll.scrollHeight - scroll.scrollTop;
+  queueMicrotask(() => { scroll.scrollTop = scroll.scrollHeight - below; });
 });
 
 // Times in the browser's own zone.

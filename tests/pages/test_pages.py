@@ -275,7 +275,7 @@ def test_merge_asks_the_side_for_its_note(client, aside):
     [merge] = merge_back.merges_of(aside)
     assert merge["state"] == "drafting"
     page = text(client.get(f"/s/{aside.pk}/", follow=True))
-    assert "The side is writing its note." in page and "Not merged yet" in page
+    assert "The side is writing its note." in page and "A note is on its way" in page
 
 
 def test_merged_note_is_a_card_in_main_and_a_line_at_the_side(client, session, aside):

@@ -97,6 +97,7 @@ LOGS = {
     "running": (asked(1, "Go on"), {}),
     "stopped": ([*asked(1, "Go"), answering(1, 1, "Half an", interrupted=True), *by_user()], {}),
     "interrupted": ([*asked(1, "Go"), *ended(1, {"kind": "interrupted"})], {}),
+    "continued": ([*asked(1, "Go"), *ended(1, {"kind": "interrupted"}), *said(2, "Continue.", "Yes.")], {}),
     "failed": ([*asked(1, "Go"), *ended(1, FAILURE)], {}),
     "length": (said(1, "Go", "A long", {"kind": "max-tokens"}), {}),
     "retry": ([*asked(1, "Go"), Draft(ev.LLM_RETRY, RETRY), answering(1, 1, "There."), *ended(1)], {}),
@@ -160,10 +161,7 @@ def test_context_in_user_messages_of_other_logs_is_read_too():
 
 def test_forks_are_marked_where_they_left():
     events = at(*said(1, "a", "b"), handback(), *said(2, "c", "d"))
-    folded = fold(events)
-    boundaries = [6, 7, 13]
-    for position in boundaries:
-        folded.fork(position, Link(f"at {position}", "/"))
+    folded = fold(events, sides={position: [Link(f"at {position}", "/")] for position in (6, 7, 13)})
     marked = {
         item.key.removeprefix(f"{SESSION}-"): [s.title for s in item.sides] for item in folded.items if item.sides
     }
