@@ -12,6 +12,7 @@ from sidechat_web.runtime.live import Delta, Kind
 Key: TypeAlias = tuple[int, int, int]  # turn, step, block index
 
 _MAX_EARLY: Final = 256
+_NO_STEP: Final = 2**31
 _TEXT_OF: Final[dict[str, tuple[Kind, str]]] = {
     "text-delta": ("text", "text"),
     "reasoning-delta": ("reasoning", "text"),
@@ -61,6 +62,9 @@ class LiveBlocks:
     def __iter__(self) -> Iterator[tuple[Key, Block]]:
         return iter(sorted(self._blocks.items()))
 
+    def __getitem__(self, key: Key) -> Block:
+        return self._blocks[key]
+
     @property
     def gap(self) -> bool:
         """Whether pieces are missing that the log may have."""
@@ -85,8 +89,8 @@ class LiveBlocks:
         self.forget(turn, step)
         return missed
 
-    def forget(self, turn: int, step: int) -> None:
-        """Drop the blocks up to this step and ignore what still comes of them."""
+    def forget(self, turn: int, step: int = _NO_STEP) -> None:
+        """Drop the blocks up to this step (default: the turn's last) and ignore what still comes of them."""
         self._done = max(self._done, (turn, step))
         self._blocks = {key: block for key, block in self._blocks.items() if key[:2] > self._done}
 

@@ -6,7 +6,9 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
 
 from sidechat_web.core.events import ASSISTANT_CHUNK, ASSISTANT_MESSAGE, TURN_END, TURN_START, Event
 from sidechat_web.runtime.db import in_db
@@ -14,12 +16,22 @@ from sidechat_web.runtime.live import Delta, Topic
 
 from . import frames, html, reader
 from .blocks import Key, LiveBlocks, message_texts
+from .html import Rendering
 from .reader import Mark, Reading, State
 from .tape import Frame, Tape
 from .viewer import Viewer
 
 RETRY_SECONDS: Final = 0.5
 _logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """For whom frames must be made."""
+
+    json: bool = False
+    html: bool = False
+    chunks: bool = False
 
 
 class Feed:
@@ -30,12 +42,13 @@ class Feed:
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
+        self.holders = 0  # sockets that are here or on their way
         self.tape, self.blocks = Tape(), LiveBlocks()
         self.cursor = -1
         self.state, self.mark = State("idle", None, None), Mark(0, 0, None)
         self.viewers: set[Viewer] = set()
         self._kinds = Kinds()
-        self._rendering = html.Rendering(session_id)
+        self._rendering = Rendering(session_id)
         self._standing: dict[str, Frame] = {}  # the latest `queue` and `merges` frames
         self._topics: set[Topic] = set()
         self._bell = asyncio.Event()
@@ -49,16 +62,19 @@ class Feed:
         """Wait until the feed stands at the log's head; False where there is no such session any more."""
         return await asyncio.shield(self._opening)
 
-    def join(self, viewer: Viewer) -> None:
+    @contextmanager
+    def showing(self, viewer: Viewer) -> Iterator[None]:
+        """Serve `viewer` meanwhile."""
         self.viewers.add(viewer)
         self._count()
         if viewer.html:  # what stands may have been made for programs only
             self.rang("queue")
             self.rang("merges")
-
-    def part(self, viewer: Viewer) -> None:
-        self.viewers.discard(viewer)
-        self._count()
+        try:
+            yield
+        finally:
+            self.viewers.discard(viewer)
+            self._count()
 
     def close(self) -> None:
         self._opening.cancel()

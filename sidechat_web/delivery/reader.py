@@ -80,7 +80,7 @@ def read(
     session = _living(session_id)
     if session is None:
         return None
-    found = page(session, after, chunks=chunks)
+    found = page(session, after, chunks=chunks, stop=session.next_seq)
     more = len(found) == PAGE_EVENTS
     return Reading(
         **_place(session, found[-1].seq if more else session.next_seq - 1),
@@ -92,8 +92,8 @@ def read(
     )
 
 
-def page(session: Session, after: int, *, chunks: bool, stop: int | None = None) -> list[Event]:
-    """At most PAGE_EVENTS events after `after`; fewer mean that there are no more."""
+def page(session: Session, after: int, *, chunks: bool, stop: int) -> list[Event]:
+    """At most PAGE_EVENTS events with `after < seq < stop`; fewer mean that there are no more."""
     return list(islice(reading.events(session, after=after, stop=stop, chunks=chunks), PAGE_EVENTS))
 
 

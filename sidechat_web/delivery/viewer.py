@@ -2,81 +2,51 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from sidechat_web.runtime.db import in_db
-from sidechat_web.runtime.live import Delta
 
-from . import frames, html, reader
+from . import frames, reader
 from .blocks import Key
-from .flow import Flow
+from .outlet import Outlet
 from .tape import Frame
 
 if TYPE_CHECKING:
     from .feed import Feed
 
-STALL_SECONDS: Final = 60.0
-Bye = Literal["deleted", "forbidden", "shutdown", "slow"]
-Send = Callable[[str], Awaitable[None]]
 
+class Viewer(Outlet):
+    """Sends each event after `seq` exactly once, in order. Chunk events only with `chunks`."""
 
-class Leave(Exception):
-    """The socket is to be closed; `code` is what its last frame says."""
-
-    def __init__(self, code: Bye) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-class Viewer:
-    """Sends each event after `seq` exactly once, in order. Lives on the event loop."""
-
-    def __init__(
-        self, feed: Feed, send: Send, flow: Flow, *, after: int = -1, html: bool = False, chunks: bool = False
-    ) -> None:
-        self.feed, self.seq, self.html, self.chunks = feed, after, html, chunks
-        self._send_text, self._flow = send, flow
+    def __init__(self, feed: Feed, *args: Any, after: int = -1, chunks: bool = False, html: bool = False) -> None:
+        super().__init__(*args, html=html)
+        self.feed, self.session_id = feed, feed.session_id
+        self.seq, self.chunks = after, chunks
         self._place: int | None = None  # on the feed's tape; None while replaying
         self._lengths: dict[Key, int] = {}  # of the open blocks, as the client has them
-        self._wake = asyncio.Event()
-        self._leave: Bye | None = None
-
-    def wake(self) -> None:
-        self._wake.set()
-
-    def leave(self, code: Bye) -> None:
-        """Make `run` return, even where the socket is stuck."""
-        self._leave = self._leave or code
-        self._wake.set()
-        self._flow.resumeProducing()
 
     def resync(self) -> None:
         """Take from the log what the tape does not have for this viewer."""
         self._place = None
-        self._wake.set()
+        self.wake()
 
-    async def run(self) -> Bye:
-        """Follow the feed until the socket is to be closed; returns why."""
-        try:
-            await self._send(self._pick(self.feed.hello()))
-            while True:
-                while self.seq < self.feed.cursor:
-                    await self._replay(self.feed.cursor)
-                for text in self._enter():
-                    await self._send(text)
-                await self._follow()
-        except Leave as leave:
-            return leave.code
+    async def _write(self) -> None:
+        await self._send(self._pick(self.feed.hello()))
+        while True:
+            while self.seq < self.feed.cursor:
+                await self._replay(self.feed.cursor)
+            for text in self._enter():
+                await self._send(text)
+            await self._follow()
 
     async def _replay(self, until: int) -> None:
         """Send a page of what the log has after our place; the feed may move on meanwhile."""
         if self.html:
-            await self._send(await html.replay(self.feed.session_id, self.seq, until))
+            await self._send(await self.feed.replay_html(self.seq, until))
             self.seq = until
             return
-        found = await in_db(reader.replay, self.feed.session_id, self.seq, until, chunks=self.chunks)
+        found = await in_db(reader.replay, self.session_id, self.seq, until, chunks=self.chunks)
         for event in found:
             await self._send(frames.event(event))
             self.seq = event.seq
@@ -84,10 +54,10 @@ class Viewer:
             self.seq = until
 
     def _enter(self) -> list[str]:
-        """Go live where the feed is; returns what a client must know that no event says. Nothing may be awaited here."""
+        """Go live where the feed is; returns what the client must know that no event says. Nothing is awaited here."""
         self._place = self.feed.tape.end
         known, self._lengths = self._lengths, {}
-        blocks = [frame for key, start in self._open_blocks(known) for frame in [self.feed.so_far(key, start)]]
+        blocks = [self.feed.so_far(key, start, as_html=self.html) for key, start in self._open_blocks(known)]
         for frame in blocks:
             self._note(frame)
         return [text for frame in (*blocks, *self.feed.standing()) if (text := self._pick(frame))]
@@ -96,6 +66,7 @@ class Viewer:
         """The open blocks, each with the length from which the client lacks it."""
         for key, block in self.feed.blocks:
             have = known.get(key, 0)
+            self._lengths[key] = have
             if self.html or have < block.length:
                 yield key, have
 
@@ -107,9 +78,7 @@ class Viewer:
                 self._place = None
                 await self._send(self._pick(self.feed.gap(self.seq)))
             elif self._place == tape.end:
-                self._wake.clear()
-                self._check()
-                await self._wake.wait()
+                await self._wait()
             else:
                 frame = tape.at(self._place)
                 self._place += 1
@@ -128,22 +97,3 @@ class Viewer:
 
     def _pick(self, frame: Frame) -> str:
         return frame.html if self.html else frame.json
-
-    async def _send(self, text: str) -> None:
-        self._check()
-        if text:
-            await self._send_text(text)
-        if not self._flow.is_open:
-            await self._wait_until_drained()
-        self._check()
-
-    async def _wait_until_drained(self) -> None:
-        try:
-            async with asyncio.timeout(STALL_SECONDS):
-                await self._flow.opened()
-        except TimeoutError:
-            raise Leave("slow") from None
-
-    def _check(self) -> None:
-        if self._leave:
-            raise Leave(self._leave)
