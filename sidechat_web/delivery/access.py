@@ -23,7 +23,6 @@ from sidechat_web.accounts.tokens import user_for_token
 from sidechat_web.storage.access import visible
 from sidechat_web.storage.models import Session
 
-
 Asked: TypeAlias = "tuple[Credential, str]"  # session id, or "" for the tree
 
 

@@ -21,13 +21,14 @@ from . import access, frames, html
 from .flow import Flow
 from .hub import hub
 from .outlet import Bye
+from .rendering import Info
 from .tree import TreeViewer
 from .viewer import Viewer
 
 CLOSE_CODES: Final[dict[Bye, int]] = {"forbidden": 4404, "deleted": 4410, "slow": 4408, "shutdown": 1001}
 
 
-class Socket(AsyncWebsocketConsumer):
+class Socket(AsyncWebsocketConsumer):  # type: ignore[misc]
     """Accepts, then writes in a task of its own: no handler waits for what is sent."""
 
     channel_layer_alias: ClassVar[Any] = None  # what happens is heard from `runtime.live`
@@ -74,11 +75,15 @@ class Socket(AsyncWebsocketConsumer):
 class SessionSocket(Socket):
     """`?after=SEQ` (exclusive; default: from the start), `?as=json`, `?chunks=1`."""
 
+    def __init__(self, info: Info) -> None:
+        super().__init__()
+        self._info = info
+
     async def show(self) -> Bye:
         session_id = self.scope["url_route"]["kwargs"]["session_id"]
         if await self.user(session_id) is None:
             return "forbidden"
-        async with hub().feed(session_id) as feed:
+        async with hub().feed(session_id, self._info) as feed:
             if feed is None:
                 return "forbidden"
             viewer = Viewer(
@@ -110,3 +115,12 @@ class TreeSocket(Socket):
         viewer = TreeViewer(user, self.put, self.flow, self.credential, html=self.html)
         with hub().watched(viewer), hub().tree.showing(viewer):
             return await viewer.run()
+
+
+class Nowhere(AsyncWebsocketConsumer):  # type: ignore[misc]
+    """Refuses a socket at any other address."""
+
+    channel_layer_alias: ClassVar[Any] = None
+
+    async def connect(self) -> None:
+        await self.close()

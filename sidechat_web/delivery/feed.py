@@ -16,12 +16,13 @@ from sidechat_web.runtime.live import Delta, Topic
 
 from . import frames, html, reader
 from .blocks import Key, LiveBlocks, message_texts
-from .html import Rendering
 from .reader import Mark, Reading, State
+from .rendering import Info, Rendering
 from .tape import Frame, Tape
 from .viewer import Viewer
 
 RETRY_SECONDS: Final = 0.5
+FLUSH_SECONDS: Final = 0.25
 _logger = logging.getLogger(__name__)
 
 
@@ -40,7 +41,7 @@ class Feed:
     `cursor` is the last seq that it has read; `state` and `mark` are those of the log there.
     """
 
-    def __init__(self, session_id: str) -> None:
+    def __init__(self, session_id: str, info: Info) -> None:
         self.session_id = session_id
         self.holders = 0  # sockets that are here or on their way
         self.tape, self.blocks = Tape(), LiveBlocks()
@@ -48,11 +49,12 @@ class Feed:
         self.state, self.mark = State("idle", None, None), Mark(0, 0, None)
         self.viewers: set[Viewer] = set()
         self._kinds = Kinds()
-        self._rendering = Rendering(session_id)
+        self._rendering = Rendering(info)
         self._standing: dict[str, Frame] = {}  # the latest `queue` and `merges` frames
         self._topics: set[Topic] = set()
         self._bell = asyncio.Event()
         self._heard_delta = False
+        self._flushing: asyncio.TimerHandle | None = None
         self._pump: asyncio.Task[None] | None = None
         self._opening = asyncio.get_running_loop().create_task(self._open(), context=contextvars.Context())
 
@@ -67,9 +69,6 @@ class Feed:
         """Serve `viewer` meanwhile."""
         self.viewers.add(viewer)
         self._count()
-        if viewer.html:  # what stands may have been made for programs only
-            self.rang("queue")
-            self.rang("merges")
         try:
             yield
         finally:
@@ -118,6 +117,9 @@ class Feed:
             return Frame(html=self._rendering.so_far(key, block), block=key, end=block.length)
         return Frame(frames.delta(Delta(*key, block.kind, start, block.text[start:])), block=key, end=block.length)
 
+    async def replay_html(self, after: int, until: int) -> str:
+        return await self._rendering.replay(self.session_id, after, until)
+
     def standing(self) -> Iterator[Frame]:
         """What holds now, beside the log."""
         yield self._status_frame()
@@ -161,7 +163,9 @@ class Feed:
             for viewer in self.viewers:
                 viewer.leave("deleted")
             return
-        rendered = await self._rendering.items(found, self.cursor) if kinds.html else {}
+        rendered = {}
+        if kinds.html:
+            rendered = await self._rendering.events(found.session, self.cursor, found.head, found.events)
         self._leave_behind(kinds)
         self._put_reading(found, rendered)
 
@@ -188,20 +192,41 @@ class Feed:
 
     def _put_event(self, event: Event, as_html: str) -> None:
         if event.type == ASSISTANT_MESSAGE:
-            self._put_deltas(self.blocks.settle(event.data["turn"], event.data["step"], message_texts(event)))
+            self._settle(event)
         self._put(Frame(frames.event(event), as_html, seq=event.seq, chunk=event.type == ASSISTANT_CHUNK))
         if event.type == TURN_START:
             self._put_state(State("running", event.turn, None))
         elif event.type == TURN_END and event.turn is not None:
             self.blocks.forget(event.turn)
+            self._rendering.keep([])
             self._put_state(State("idle", None, event.data["reason"]))
+
+    def _settle(self, event: Event) -> None:
+        """The log has a step's blocks as a message: pass on what was missed of them, and let them go."""
+        missed = self.blocks.settle(event.data["turn"], event.data["step"], message_texts(event))
+        for piece in missed:
+            key = (piece.turn, piece.step, piece.index)
+            self._put(Frame(frames.delta(piece), block=key, end=piece.offset + len(piece.text)))
+        self._rendering.keep(key for key, _ in self.blocks)
 
     def _put_deltas(self, pieces: Iterable[Delta]) -> None:
         for piece in pieces:
             key = (piece.turn, piece.step, piece.index)
             as_json = frames.delta(piece) if self._kinds.json else ""
-            as_html = self._rendering.delta(key, piece) if self._kinds.html else ""
+            as_html = self._extend(key, piece.text) if self._kinds.html else ""
             self._put(Frame(as_json, as_html, block=key, end=piece.offset + len(piece.text)))
+
+    def _extend(self, key: Key, text: str) -> str:
+        as_html = self._rendering.extend(key, self.blocks[key], text)
+        if not as_html and self._flushing is None:
+            self._flushing = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
+        return as_html
+
+    def _flush(self) -> None:
+        """Show what was held back, if nothing came that decided how."""
+        self._flushing = None
+        if as_html := "".join(self._rendering.flush(key) for key, _ in self.blocks):
+            self._put(Frame(html=as_html))
 
     def _put_state(self, state: State) -> None:
         if state != self.state:
@@ -213,7 +238,7 @@ class Feed:
         new = {}
         for kind, listed in (("queue", found.queue), ("merges", found.merges)):
             if listed is not None:
-                new[kind] = Frame(frames.items(kind, listed), html.items(kind, listed))
+                new[kind] = Frame(frames.items(kind, listed), html.changed(kind))
         changed = [frame for kind, frame in new.items() if frame != self._standing.get(kind)]
         self._standing |= new
         return changed
@@ -232,3 +257,5 @@ class Feed:
             html=any(v.html for v in self.viewers),
             chunks=any(v.chunks for v in self.viewers),
         )
+        if not self._kinds.html:
+            self._rendering.keep([])

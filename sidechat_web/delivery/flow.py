@@ -1,4 +1,4 @@
-"""Whether a socket takes more. Daphne's `send` returns at once and buffers without bound; its transport knows better."""
+"""Whether a socket takes more. Daphne's `send` returns at once and buffers without bound; its transport knows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Flow:
         flow = cls()
         protocol = next(iter(getattr(send, "args", ())), None)
         transport = getattr(protocol, "transport", None)
-        if hasattr(transport, "registerProducer"):
+        if transport is not None and hasattr(transport, "registerProducer"):
             transport.unregisterProducer()  # the HTTP channel's, from before the upgrade
             transport.registerProducer(flow, True)
         return flow
@@ -34,11 +34,13 @@ class Flow:
     async def opened(self) -> None:
         await self._open.wait()
 
-    def resumeProducing(self) -> None:  # noqa: N802 (named by Twisted's IPushProducer)
+    # Named by Twisted's IPushProducer.
+
+    def resumeProducing(self) -> None:
         self._open.set()
 
-    def pauseProducing(self) -> None:  # noqa: N802
+    def pauseProducing(self) -> None:
         self._open.clear()
 
-    def stopProducing(self) -> None:  # noqa: N802
+    def stopProducing(self) -> None:
         self._open.set()

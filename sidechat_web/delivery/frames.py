@@ -49,5 +49,5 @@ def gone(session_id: str) -> str:
     return _text("gone", session=session_id)
 
 
-def _text(kind: str, **fields: Any) -> str:
-    return jsontext.dumps({"t": kind, **fields})
+def _text(t: str, /, **fields: Any) -> str:
+    return jsontext.dumps({"t": t, **fields})

@@ -62,19 +62,21 @@ def items(seq: int, content: str, settles: Sequence[str]) -> str:
     return _frame("items", f"<template>{content}</template>", seq=seq, settles=" ".join(settles))
 
 
-def block(key: Key, kind: str, updates: Iterable[Update], *, new: bool) -> list[str]:
+def block(key: Key, kind: str, updates: Iterable[Update], *, new: bool = False) -> str:
     """The frames that bring a client's block up to date."""
     name = ".".join(map(str, key))
-    shell = render_to_string("transcript/live-part.html", {"block": name, "kind": kind}) if new else ""
-    out = []
-    for update in updates:
-        if isinstance(update, Rewrite):
-            head = f"<template data-shell>{shell}</template>" if shell else ""
-            content = f"{head}<template>{update.html}</template>"
-            out.append(_frame("block", content, block=name, keep=update.keep, done=update.done))
-        else:
-            out.append(_frame("text", str(escape(update.text)), block=name))
-    return out
+    shell = ""
+    if new:
+        part = render_to_string("transcript/live-part.html", {"block": name, "kind": kind})
+        shell = f"<template data-shell>{part}</template>"
+    return "".join(_update(name, shell, update) for update in updates)
+
+
+def _update(name: str, shell: str, update: Update) -> str:
+    if isinstance(update, Rewrite):
+        content = f"{shell}<template>{update.html}</template>"
+        return _frame("block", content, block=name, keep=update.keep, done=update.done)
+    return _frame("text", escape(update.text), block=name)
 
 
 def _said(state: State) -> dict[str, Any]:

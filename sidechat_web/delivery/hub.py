@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final
 
 from sidechat_web.runtime import live
 from sidechat_web.runtime.db import in_db
@@ -16,10 +16,12 @@ from sidechat_web.runtime.live import Delta, Topic
 from . import access, reader
 from .feed import Feed
 from .outlet import Outlet
+from .rendering import Info
 from .tree import TreeFeed
 
 MARKS_SECONDS: Final = 1.0
 ACCESS_SECONDS: Final = 10.0
+FAREWELL_SECONDS: Final = 1.0
 _logger = logging.getLogger(__name__)
 
 
@@ -40,9 +42,11 @@ class Hub:
     # -- sockets ---------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def feed(self, session_id: str) -> AsyncIterator[Feed | None]:
+    async def feed(self, session_id: str, info: Info) -> AsyncIterator[Feed | None]:
         """The session's feed, standing at its head, for as long as it is held; None where the session is gone."""
-        feed = self._feeds.get(session_id) or self._feeds.setdefault(session_id, Feed(session_id))
+        feed = self._feeds.get(session_id)
+        if feed is None:
+            feed = self._feeds[session_id] = Feed(session_id, info)
         feed.holders += 1
         try:
             yield feed if await feed.opened() else None
@@ -60,10 +64,14 @@ class Hub:
         finally:
             self._outlets.discard(outlet)
 
-    def shutdown(self) -> None:
-        """Say good-bye to every socket."""
+    async def shutdown(self) -> None:
+        """Say good-bye to every socket; waits for them, but not long."""
         for outlet in self._outlets:
             outlet.leave("shutdown")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                while self._outlets:
+                    await asyncio.sleep(0.01)
 
     def close(self) -> None:
         self._unlisten()
@@ -106,12 +114,12 @@ class Hub:
                 if pair in lost:
                     outlet.leave(lost[pair])
 
-    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task outside any request, whose context ends before it."""
         return self.loop.create_task(work, context=contextvars.Context())
 
 
-async def _every(seconds: float, job: Callable[[], Awaitable[None]]) -> None:
+async def _every(seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
     while True:
         await asyncio.sleep(seconds)
         try:
@@ -131,3 +139,12 @@ def hub() -> Hub:
             _hub.close()
         _hub = Hub()
     return _hub
+
+
+async def stop() -> None:
+    """Say good-bye to every socket of this process, and return when they are closed or FAREWELL_SECONDS are over."""
+    global _hub
+    if _hub is not None:
+        await _hub.shutdown()
+        _hub.close()
+        _hub = None

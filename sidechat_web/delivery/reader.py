@@ -105,7 +105,10 @@ def replay(session_id: str, after: int, until: int, *, chunks: bool) -> list[Eve
 def marks(session_ids: Collection[str]) -> dict[str, Mark]:
     """The marks of those sessions that still exist."""
     rows = Session.objects.filter(pk__in=session_ids, deleted_at=None)
-    return {pk: Mark(*rest) for pk, *rest in rows.values_list("pk", "next_seq", "updated_at", "open_turn")}
+    return {
+        pk: Mark(next_seq, updated_at, open_turn)
+        for pk, next_seq, updated_at, open_turn in rows.values_list("pk", "next_seq", "updated_at", "open_turn")
+    }
 
 
 def _living(session_id: str) -> Session | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from django.utils.html import escape
 
@@ -46,6 +46,41 @@ _STANDS_ALONE: Final = re.compile(r"<(?:h\d|hr|figure)\b")
 _HEADING: Final = re.compile(r"<h([3-6])\b")
 _PLAIN_HTML: Final = '<pre class="plain" tabindex="0">'
 _HIGHLIGHT_LEAST: Final = 200
+_SHORT: Final = 4_000
+_MOST_HELD: Final = 8_000  # in a longer open block, text is shown as it is written until the next rendering
+
+
+class Streaming(Protocol):
+    """A text that is rendered as it grows."""
+
+    def feed(self, piece: str) -> list[Update]: ...
+
+    def flush(self) -> list[Update]: ...
+
+    def so_far(self) -> list[Update]: ...
+
+
+def streaming(is_markdown: bool) -> Streaming:
+    return StreamingMarkdown() if is_markdown else StreamingPlain()
+
+
+class StreamingPlain:
+    """Text as it is written, in one block."""
+
+    def __init__(self) -> None:
+        self._intake = _Intake()
+        self._shown: list[str] = []
+
+    def feed(self, piece: str) -> list[Update]:
+        text = self._intake.take(piece)
+        self._shown.append(text)
+        return [Append(text)] if text else []
+
+    def flush(self) -> list[Update]:
+        return []
+
+    def so_far(self) -> list[Update]:
+        return [Rewrite(0, 0, f"{_PLAIN_HTML}{escape(''.join(self._shown))}</pre>")]
 
 
 class StreamingMarkdown:
@@ -83,14 +118,14 @@ class StreamingMarkdown:
         if self._joint and (shown := self._joint.take(text)) is not None:
             return [Append(shown)] if shown else []
         self._joint = None
-        return self.flush() if self._is_due else []
+        if self._is_due:
+            return self._render()
+        return [Append(text)] if self._tail_size > _MOST_HELD else []
 
     def flush(self) -> list[Update]:
         """Render what is held, if something is."""
-        if self._is_plain or self._code or self._joint or not self._tail:
-            return []
-        source = "".join(self._tail)
-        return self._render(source, halfopen.completed(source))
+        shown = self._is_plain or self._code or self._joint or self._tail_size > _MOST_HELD
+        return [] if shown or not self._tail else self._render()
 
     def finish(self) -> list[Update]:
         """There is no more text: end with the blocks of the whole."""
@@ -118,9 +153,12 @@ class StreamingMarkdown:
     @property
     def _is_due(self) -> bool:
         """Whether the tail grew enough to be rendered again: the longer it is, the rarer."""
-        return self._tail_size - self._rendered > self._tail_size >> 5
+        share = 5 if self._tail_size <= _SHORT else 2
+        return self._tail_size - self._rendered > self._tail_size >> share
 
-    def _render(self, source: str, visible: str) -> list[Update]:
+    def _render(self) -> list[Update]:
+        source = "".join(self._tail)
+        visible = halfopen.completed(source)
         blocks = markdown.parse(visible, self._copy_of_context())
         keep, count = len(self._finished), _finished(blocks, source, visible)
         if count:
@@ -157,8 +195,7 @@ class StreamingMarkdown:
     def _continue_code(self, code: _Code, text: str) -> list[Update]:
         shown = code.take(text)
         if code.is_due:
-            source = "".join(self._tail)
-            return self._render(source, halfopen.completed(source))
+            return self._render()
         return [Append(shown)] if shown else []
 
     def _show_plain(self) -> list[Update]:

@@ -22,6 +22,12 @@ class Node:
     def text(self) -> str:
         return "".join(child if isinstance(child, str) else child.text for child in self.children)
 
+    def last(self, in_pre: bool) -> Node | None:
+        """The last child if it is an element; space between elements does not count, but in `pre` it does."""
+        if not in_pre and self.children and isinstance(self.children[-1], str) and not self.children[-1].strip():
+            self.children.pop()
+        return self.children[-1] if self.children and isinstance(self.children[-1], Node) else None
+
     def add_text(self, text: str) -> None:
         if self.children and isinstance(self.children[-1], str):
             self.children[-1] += text
@@ -87,7 +93,7 @@ class Client:
         assert self.done <= len(self.root.children)
 
     def _append(self, update: Append) -> None:
-        node = self.root
-        while node.children and isinstance(node.children[-1], Node):
-            node = node.children[-1]
+        node, in_pre = self.root, False
+        while (last := node.last(in_pre)) is not None:
+            node, in_pre = last, in_pre or last.tag == "pre"
         node.add_text(update.text)
