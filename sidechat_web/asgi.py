@@ -19,7 +19,7 @@ _pages = get_asgi_application()  # loads the apps; what follows imports models
 from sidechat_web.delivery import hub  # noqa: E402
 from sidechat_web.delivery.routing import sockets  # noqa: E402
 from sidechat_web.pages import history  # noqa: E402
-from sidechat_web.runtime import live, local_model, runner  # noqa: E402
+from sidechat_web.runtime import local_model, runner  # noqa: E402
 from sidechat_web.static_files import Application, Receive, Scope, Send, StaticFiles  # noqa: E402
 
 
@@ -44,7 +44,6 @@ class WithRunner:
         """Close the sockets, end the turns and the embedded model of this process."""
         await hub.stop()
         await runner.stop()
-        await live.stop()
         await local_model.stop()
 
 

@@ -14,7 +14,6 @@ from urllib.parse import parse_qs
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.base_user import AbstractBaseUser
 
-from sidechat_web.runtime import live
 from sidechat_web.runtime.db import in_db
 
 from . import access, frames, html
@@ -44,7 +43,6 @@ class Socket(AsyncWebsocketConsumer):  # type: ignore[misc]
         self.html = self.query.get("as") != "json"
         self.flow = Flow.of(self.base_send)
         await self.accept()
-        live.start()
         self._writing = asyncio.create_task(self._write())
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
@@ -106,7 +104,7 @@ class SessionSocket(Socket):
 
 
 class TreeSocket(Socket):
-    """`?as=json`. Rows as they change from now on: a client fetches the list after it connected."""
+    """`?as=json`. Rows as they change after its hello, which is when a client fetches the list."""
 
     async def show(self) -> Bye:
         user = await self.user()

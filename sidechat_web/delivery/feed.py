@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from sidechat_web.core.events import ASSISTANT_CHUNK, ASSISTANT_MESSAGE, TURN_END, TURN_START, Event
+from sidechat_web.core.events import ASSISTANT_CHUNK, ASSISTANT_MESSAGE, STEP_START, TURN_END, TURN_START, Event
 from sidechat_web.runtime.db import in_db
 from sidechat_web.runtime.live import Delta, Topic
 
@@ -54,6 +54,8 @@ class Feed:
         self._topics: set[Topic] = set()
         self._bell = asyncio.Event()
         self._heard_delta = False
+        self._step = (0, 0)  # the last turn and step that started in the log as it was read
+        self._early: list[Delta] = []
         self._flushing: asyncio.TimerHandle | None = None
         self._pump: asyncio.Task[None] | None = None
         self._opening = asyncio.get_running_loop().create_task(self._open(), context=contextvars.Context())
@@ -86,8 +88,13 @@ class Feed:
             self._wake(topic)
 
     def streamed(self, delta: Delta) -> None:
+        """Pass on what fits. A step that the log was not read to yet is a bell of its own, and waits for that."""
         self._heard_delta = True
-        self._put_deltas(self.blocks.apply(delta))
+        if (delta.turn, delta.step) > self._step:
+            self._early.append(delta)
+            self._wake("log")
+        else:
+            self._put_deltas(self.blocks.apply(delta))
 
     def saw(self, mark: Mark | None) -> None:
         """Compare with where the session's row stands now: finds what no bell announced."""
@@ -95,7 +102,7 @@ class Feed:
             self._wake("gone")
         elif not mark.same_events(self.mark):
             self._wake("log")
-        elif mark.open_turn is not None and mark.next_seq > self.mark.next_seq and not self._heard_delta:
+        if mark and mark.open_turn is not None and mark.next_seq > self.mark.next_seq and not self._heard_delta:
             self._wake("chunks")
         self._heard_delta = False
 
@@ -133,6 +140,7 @@ class Feed:
             return False
         self.cursor, self.state, self.mark = found.head, found.state, found.mark
         self._put_standing(found)
+        self._step = found.step
         for delta in found.streamed:
             self.blocks.apply(delta)
         self._pump = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
@@ -181,6 +189,7 @@ class Feed:
         for event in found.events:
             self._put_event(event, rendered.get(event.seq, ""))
         self.cursor, self.mark = found.head, found.mark
+        self._put_early()
         for delta in found.streamed:
             self._put_deltas(self.blocks.apply(delta))
         if found.more:
@@ -190,12 +199,19 @@ class Feed:
         for frame in self._put_standing(found):
             self._put(frame)
 
+    def _put_early(self) -> None:
+        early, self._early = self._early, []
+        for delta in early:
+            self._put_deltas(self.blocks.apply(delta))
+
     def _put_event(self, event: Event, as_html: str) -> None:
         if event.type == ASSISTANT_MESSAGE:
             self._settle(event)
         self._put(Frame(frames.event(event), as_html, seq=event.seq, chunk=event.type == ASSISTANT_CHUNK))
         if event.type == TURN_START:
             self._put_state(State("running", event.turn, None))
+        elif event.type == STEP_START:
+            self._step = (event.data["turn"], event.data["step"])
         elif event.type == TURN_END and event.turn is not None:
             self.blocks.forget(event.turn)
             self._rendering.keep([])

@@ -16,6 +16,11 @@ def hello(session_id: str, seq: int, state: State) -> str:
     return _text("hello", session=session_id, seq=seq, status=state.status, turn=state.turn)
 
 
+def welcome() -> str:
+    """The tree's hello: what changes from now on will be told."""
+    return _text("hello")
+
+
 def event(event: Event) -> str:
     return _text("event", event=codec.envelope(event))
 

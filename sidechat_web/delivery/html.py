@@ -26,6 +26,10 @@ def hello(session_id: str, seq: int, state: State) -> str:
     return _frame("hello", session=session_id, seq=seq, **_said(state))
 
 
+def welcome() -> str:
+    return _frame("hello")
+
+
 def status(state: State) -> str:
     return _frame("status", **_said(state))
 
@@ -84,6 +88,6 @@ def _said(state: State) -> dict[str, Any]:
     return {"status": state.status, "turn": "" if state.turn is None else state.turn, "ended": ended}
 
 
-def _frame(kind: str, content: str = "", **said: Any) -> str:
+def _frame(kind: str, content: str = "", /, **said: Any) -> str:
     attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in said.items())
     return f'<div data-frame="{kind}"{attributes}>{content}</div>'

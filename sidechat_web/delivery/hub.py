@@ -30,9 +30,12 @@ class Hub:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
+        live.start()
         self.tree = TreeFeed()
         self._feeds: dict[str, Feed] = {}
         self._outlets: set[Outlet] = set()
+        self._deserted = asyncio.Event()
+        self._deserted.set()
         self._unlisten = live.listen(self)
         self._rounds = [
             self._spawn(_every(MARKS_SECONDS, self._compare_marks)),
@@ -59,10 +62,13 @@ class Hub:
     def watched(self, outlet: Outlet) -> Iterator[None]:
         """Have `outlet` leave when it loses its access, or when the server stops."""
         self._outlets.add(outlet)
+        self._deserted.clear()
         try:
             yield
         finally:
             self._outlets.discard(outlet)
+            if not self._outlets:
+                self._deserted.set()
 
     async def shutdown(self) -> None:
         """Say good-bye to every socket; waits for them, but not long."""
@@ -70,8 +76,7 @@ class Hub:
             outlet.leave("shutdown")
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_SECONDS):
-                while self._outlets:
-                    await asyncio.sleep(0.01)
+                await self._deserted.wait()
 
     def close(self) -> None:
         self._unlisten()

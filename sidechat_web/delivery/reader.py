@@ -55,6 +55,7 @@ class Reading:
     mark: Mark
     events: list[Event] = field(default_factory=list)
     more: bool = False
+    step: tuple[int, int] = (0, 0)  # the open one
     streamed: list[Delta] = field(default_factory=list)
     queue: list[dict[str, Any]] | None = None
     merges: list[dict[str, Any]] | None = None
@@ -67,6 +68,7 @@ def head(session_id: str) -> Reading | None:
         return None
     return Reading(
         **_place(session, session.next_seq - 1),
+        step=_open_step(session),
         streamed=_open_blocks(session),
         queue=_queue(session),
         merges=merge_back.merges_of(session),
@@ -118,6 +120,11 @@ def _living(session_id: str) -> Session | None:
 def _place(session: Session, seq: int) -> dict[str, Any]:
     mark = Mark(session.next_seq, session.updated_at, session.open_turn)
     return {"session": session, "head": seq, "state": State.of(session), "mark": mark}
+
+
+def _open_step(session: Session) -> tuple[int, int]:
+    started = reading.tail(session, 1, types=[STEP_START]) if session.open_turn is not None else []
+    return (started[0].data["turn"], started[0].data["step"]) if started else (0, 0)
 
 
 def _open_blocks(session: Session) -> list[Delta]:

@@ -22,12 +22,13 @@ from .outlet import Outlet
 from .tape import Frame
 
 GATHER_SECONDS: Final = 0.1
+RETRY_SECONDS: Final = 0.5
 _TOPICS: Final = frozenset[Topic]({"log", "row", "gone"})
 _logger = logging.getLogger(__name__)
 
 
 class TreeViewer(Outlet):
-    """Sends the latest frame of each row that changed; a row that changes twice meanwhile is sent once."""
+    """Says hello, then sends each row that changed as it is then: changes that come faster than they are sent are one."""
 
     def __init__(self, user: AbstractBaseUser, *args: Any, html: bool = False) -> None:
         super().__init__(*args, html=html)
@@ -39,6 +40,7 @@ class TreeViewer(Outlet):
         self.wake()
 
     async def _write(self) -> None:
+        await self._send(html.welcome() if self.html else frames.welcome())
         while True:
             while self._changed:
                 frame = self._changed.pop(next(iter(self._changed)))
@@ -82,6 +84,7 @@ class TreeFeed:
                 await self._tell(changed)
             except Exception:
                 _logger.exception("reading %d rows failed; trying again", len(changed))
+                await asyncio.sleep(RETRY_SECONDS)
                 self._changed |= changed
                 self._bell.set()
 

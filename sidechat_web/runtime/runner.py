@@ -182,6 +182,7 @@ async def start() -> None:
     """Start this process's runner; once, whoever calls first."""
     global _runner
     if _runner is None:
+        live.start()
         _runner = Runner()
         await _runner.start()
 
@@ -191,3 +192,4 @@ async def stop() -> None:
     runner, _runner = _runner, None
     if runner is not None:
         await runner.stop()
+        await live.stop()
