@@ -16,6 +16,9 @@ from django.core.asgi import get_asgi_application
 
 _pages = get_asgi_application()  # loads the apps; what follows imports models
 
+from sidechat_web.delivery import hub  # noqa: E402
+from sidechat_web.delivery.routing import sockets  # noqa: E402
+from sidechat_web.pages import history  # noqa: E402
 from sidechat_web.runtime import local_model, runner  # noqa: E402
 from sidechat_web.static_files import Application, Receive, Scope, Send, StaticFiles  # noqa: E402
 
@@ -38,10 +41,11 @@ class WithRunner:
         await asyncio.shield(self._starting)
 
     async def stop(self) -> None:
-        """End the turns and the embedded model of this process."""
+        """Close the sockets, end the turns and the embedded model of this process."""
+        await hub.stop()
         await runner.stop()
         await local_model.stop()
 
 
-routes = StaticFiles(ProtocolTypeRouter({"http": _pages}))
+routes = StaticFiles(ProtocolTypeRouter({"http": _pages, "websocket": sockets(history.info)}))
 application = WithRunner(routes)

@@ -52,13 +52,16 @@ def to_html(text: str) -> SafeString:
     return mark_safe("".join(block.html for block in parse(text)))
 
 
-def parse(text: str) -> list[Block]:
-    """The top-level blocks of `text`, in order. A link definition anywhere in the text holds for all of it."""
+def parse(text: str, context: dict[str, Any] | None = None) -> list[Block]:
+    """The top-level blocks of `text`, in order. A link definition anywhere in the text holds for all of it.
+
+    Where `text` continues another one, `context` is what that one left: it is changed to what both leave.
+    """
     text = plain(text)
     if len(text) > MOST_CHARACTERS:
         return [Block(0, text.count("\n") + 1, _as_written(text))]
     parser = _parser()
-    env: dict[str, Any] = {}
+    env: dict[str, Any] = {} if context is None else context
     tokens = parser.parse(text, env)
     if any(token.level >= _DEEPEST for token in tokens):  # the parser drops what is nested deeper
         return [Block(0, text.count("\n") + 1, _as_written(text))]
@@ -115,7 +118,7 @@ def _is_safe_url(url: str) -> bool:
 
 def _set_heading_levels(state: StateCore) -> None:
     """Headings start below those of the page and skip no level; the class keeps the one that was written."""
-    previous = _TOP_HEADING - 1
+    previous = state.env.get("heading", _TOP_HEADING - 1)
     level = previous
     for token in state.tokens:
         if token.type == "heading_open":
@@ -124,6 +127,7 @@ def _set_heading_levels(state: StateCore) -> None:
             previous = level
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{level}"
+    state.env["heading"] = previous
 
 
 class _Renderer(RendererHTML):

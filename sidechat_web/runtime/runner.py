@@ -184,6 +184,7 @@ async def start() -> None:
     """Start this process's runner; once, whoever calls first."""
     global _runner
     if _runner is None:
+        live.start()
         _runner = Runner()
         await _runner.start()
 
@@ -193,3 +194,4 @@ async def stop() -> None:
     runner, _runner = _runner, None
     if runner is not None:
         await runner.stop()
+        await live.stop()
