@@ -51,10 +51,12 @@ def list_models() -> list[dict[str, Any]]:
     """`[{id, provider, name, window?}]` of every configured provider, the default first; a few seconds at most."""
     models = listing().models
     try:
-        first = catalog.model_id(catalog.default_config())
+        config = catalog.default_config()
     except catalog.NoModel:
         return models
-    return sorted(models, key=lambda model: model["id"] != first)
+    usual = _entry(catalog.provider_of(config), {"id": config["model"]})
+    listed = {model["id"]: model for model in models}
+    return list(({usual["id"]: usual} | listed).values())
 
 
 def listing(*, fresh: bool = False) -> Listing:
