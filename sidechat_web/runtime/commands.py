@@ -121,7 +121,7 @@ def branch(parent: Session, cut: int, *, kind: str, drafts: list[Draft], title: 
     """
     header = headers.logged(parent, before=cut) or headers.of(parent)
     if model:
-        header = {**header, "config": {**header["config"], **catalog.config(model)}}
+        header = {**header, "config": catalog.config(model)}
     session_id = new_id()
     child = Session(
         id=session_id,
@@ -160,7 +160,7 @@ def set_model(session: Session, model: str) -> None:
     """The model of the next request; logged as a header change when that request is made."""
     session = log.lock(session.pk)
     header = headers.of(session)
-    session.settings["header"] = {**header, "config": {**header["config"], **catalog.config(model)}}
+    session.settings["header"] = {**header, "config": catalog.config(model)}
     session.save(update_fields=["settings"])
     ring_after_commit(session.pk, "row")
 

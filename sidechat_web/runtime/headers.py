@@ -19,11 +19,14 @@ SYSTEM_PROMPT: Final = (
     "Use Markdown. Say so when you are not sure."
 )
 
+LOCAL_SYSTEM_PROMPT: Final = "You are a helpful AI assistant."  # so small a model follows no more than this
+
 
 def pinned(model: str = "", system: str | None = None, cwd: str | None = None) -> dict[str, Any]:
     """The header of a new session. Raises catalog.NoModel."""
     config = catalog.config(model) if model else catalog.default_config()
-    system = SYSTEM_PROMPT if system is None else system
+    if system is None:
+        system = LOCAL_SYSTEM_PROMPT if config["provider"] == catalog.LOCAL else SYSTEM_PROMPT
     return canonical_header({"config": config, "system": system, "tools": registry.schemas(cwd)})
 
 

@@ -23,6 +23,8 @@ LOCAL: Final = "local"
 OPENAI: Final = "openai"
 ANTHROPIC: Final = "anthropic"
 Protocol = Literal["openai", "anthropic"]
+# So small a model wanders when it samples, and may not find an end.
+_LOCAL_SAMPLING: Final[dict[str, Any]] = {"temperature": 0, "maxTokens": 640}
 _OPTIONS: Final = ("protocol", "joinUserMessages")  # what _options may put into a config
 
 
@@ -127,7 +129,8 @@ def default_config() -> dict[str, Any]:
 def config(model_id: str) -> dict[str, Any]:
     """The part of a header's config that says who answers. Raises NoModel."""
     provider, model = split(model_id)
-    return {"provider": provider, "model": model, **_options(provider)}
+    sampling = _LOCAL_SAMPLING if provider == LOCAL else {}
+    return {"provider": provider, "model": model, **sampling, **_options(provider)}
 
 
 def current(header_config: dict[str, Any]) -> dict[str, Any]:
