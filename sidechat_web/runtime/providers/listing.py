@@ -48,13 +48,18 @@ _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="models")
 
 
 def list_models() -> list[dict[str, Any]]:
-    """`[{id, provider, name, window?}]` of every configured provider, the default first; a few seconds at most."""
+    """`[{id, provider, name, window?}]` of every configured provider, the default first; a few seconds at most.
+
+    The default stands there also where its provider does not list it.
+    """
     models = listing().models
     try:
-        first = catalog.model_id(catalog.default_config())
+        default = catalog.default_config()
+        provider = catalog.provider_of(default)
     except catalog.NoModel:
         return models
-    return sorted(models, key=lambda model: model["id"] != first)
+    found = {model["id"]: model for model in [_entry(provider, {"id": default["model"]}), *models]}
+    return [*found.values()]
 
 
 def listing(*, fresh: bool = False) -> Listing:
