@@ -24,6 +24,7 @@ def test_form_signs_in_and_goes_on_to_where_the_user_wanted_to_go(client):
 def test_wrong_password_says_so(client):
     answer = client.post("/accounts/login/", {"username": "ann", "password": "wrong"})
     assert b"The name or the password is not right." in answer.content
+    assert "_auth_user_id" not in client.session
 
 
 def test_foreign_next_is_ignored(client):

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.db import connections
 from django.test import AsyncClient
 
 from sidechat_web.accounts import tokens
@@ -30,6 +31,7 @@ class AsyncCaller:
         data = b"" if body is None else json.dumps(body).encode()
         async with ThreadSensitiveContext():  # as Django's ASGI handler does for each request
             response = await AsyncClient().generic(method, f"/api{path}", data, "application/json", headers=headers)
+            await sync_to_async(connections.close_all)()  # which the test client leaves open
         return response.status_code, response.json()
 
 

@@ -48,15 +48,18 @@ _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="models")
 
 
 def list_models() -> list[dict[str, Any]]:
-    """`[{id, provider, name, window?}]` of every configured provider, the default first; a few seconds at most."""
+    """`[{id, provider, name, window?}]` of every configured provider, the default first; a few seconds at most.
+
+    The default stands there also where its provider does not list it.
+    """
     models = listing().models
     try:
-        config = catalog.default_config()
+        default = catalog.default_config()
+        provider = catalog.provider_of(default)
     except catalog.NoModel:
         return models
-    usual = _entry(catalog.provider_of(config), {"id": config["model"]})
-    listed = {model["id"]: model for model in models}
-    return list(({usual["id"]: usual} | listed).values())
+    found = {model["id"]: model for model in [_entry(provider, {"id": default["model"]}), *models]}
+    return [*found.values()]
 
 
 def listing(*, fresh: bool = False) -> Listing:
