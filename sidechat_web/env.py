@@ -155,6 +155,13 @@ def database(name: str, *, sqlite: Path) -> dict[str, Any]:
     }
 
 
+def require(why: str, names: Sequence[str]) -> None:
+    """Refuse to start where a setting needs others that are not set."""
+    for name in names:
+        if not text(name, default=""):
+            raise ImproperlyConfigured(f"{why} needs {name}, which is not set")
+
+
 def load_dotenv(file: Path) -> None:
     """Take `NAME=value` lines as defaults: what the environment already has wins."""
     if not file.is_file():

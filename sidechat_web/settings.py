@@ -98,7 +98,10 @@ SIDECHAT_ENABLE_SHELL = env.switch("SIDECHAT_ENABLE_SHELL", default=False)
 SIDECHAT_ADVISOR_SYSTEM_PROMPT = env.text("SIDECHAT_ADVISOR_SYSTEM_PROMPT", default="")
 SIDECHAT_LOCAL_MODEL = env.switch("SIDECHAT_LOCAL_MODEL", default=True)
 SIDECHAT_DEFAULT_MODEL = env.model("SIDECHAT_DEFAULT_MODEL")
-SIDECHAT_RUNNER = env.choice("SIDECHAT_RUNNER", ["inprocess"], default="inprocess")
+SIDECHAT_RUNNER = env.choice("SIDECHAT_RUNNER", ["inprocess", "procrastinate"], default="inprocess")
+if SIDECHAT_RUNNER == "procrastinate":
+    env.require("SIDECHAT_RUNNER=procrastinate", ["DATABASE_URL", "REDIS_URL"])
+    INSTALLED_APPS.append("procrastinate.contrib.django")
 
 # Providers. The catalogue takes those that are set.
 SIDECHAT_OPENAI_BASE_URL = env.url("SIDECHAT_OPENAI_BASE_URL", ["http", "https"])

@@ -8,9 +8,11 @@ class RuntimeConfig(AppConfig):
     def ready(self) -> None:
         from sidechat_web.storage import log
 
-        from . import approvals, live
+        from . import approvals, dispatch, jobs, live
         from .tools import gates
 
         gates.pre_execute.append(approvals.gate)
+        if dispatch.by_jobs():
+            jobs.register()
 
         log.on_append(lambda session_id, _length, chunks: live.ring(session_id, "chunks" if chunks else "log"))

@@ -19,7 +19,7 @@ from sidechat_web.storage import log, reading
 from sidechat_web.storage.ids import new_id, now_ms
 from sidechat_web.storage.models import QueueItem, Segment, Session
 
-from . import headers, hooks, live, queue
+from . import dispatch, headers, hooks, live, queue
 from .providers import catalog
 
 MAX_TEXT_CHARS = 1_000_000
@@ -55,7 +55,7 @@ def say(session: Session, text: str, mode: str = "queue") -> QueueItem:
     catalog.provider_of(headers.of(session)["config"])
     item = queue.put(session, queue.user_draft(text), mode=mode)
     Session.objects.filter(pk=session.pk).update(updated_at=max(now_ms(), session.updated_at))
-    ring_after_commit(session.pk, "queue")
+    dispatch.enqueue(session.pk)
     return item
 
 
@@ -71,7 +71,7 @@ def compact(session: Session) -> None:
     """Ask for a compaction: done now where no turn is open, else when it has ended."""
     session = lock_writable(session)
     Session.objects.filter(pk=session.pk).update(compact_requested=True)
-    ring_after_commit(session.pk, "queue")
+    dispatch.enqueue(session.pk)
 
 
 def continue_(session: Session) -> QueueItem:

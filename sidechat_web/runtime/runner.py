@@ -1,8 +1,9 @@
 """Turns as asyncio tasks of this process.
 
 A bell on a session starts its next turn, if none is open and something waits; many processes may hear
-the same bell, and the transaction that opens the turn lets one win. A slow round (every few seconds)
-finds what no bell announced: turns of dead runners, waiting input, requests to stop.
+the same bell, and the transaction that opens the turn lets one win. Where turns are jobs, a worker's
+runner starts them when it is handed a job instead (`jobs.py`). A slow round (every few seconds) finds what
+nothing announced: turns of dead runners, waiting input, requests to stop.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from django.db.models import F, Q
 
 from sidechat_web.storage.models import Injection, QueueItem, Session
 
-from . import compaction, hooks, live, repair
+from . import compaction, dispatch, hooks, jobs, live, repair
 from .db import in_db
 from .flusher import Flusher
 from .presence import Presence, alive
@@ -30,9 +31,13 @@ _logger = logging.getLogger(__name__)
 
 
 class Runner:
-    """All turns that this process runs. Lives on one event loop; `rang` may be called from any thread."""
+    """All turns that this process runs. Lives on one event loop; `rang` may be called from any thread.
 
-    def __init__(self) -> None:
+    `by_jobs`: start turns for jobs only, not for bells.
+    """
+
+    def __init__(self, *, by_jobs: bool = False) -> None:
+        self._by_jobs = by_jobs
         self._loop = asyncio.get_running_loop()
         self._presence = Presence()
         self._flusher = Flusher()
@@ -72,16 +77,25 @@ class Runner:
             if session_id in self._runs:
                 self._runs[session_id].wake()
                 self._spawn(self._obey(session_id))
-        else:
-            self._driving[session_id] = self._spawn(self._drive(session_id))
+        elif not self._by_jobs:
+            self.drive(session_id)
 
-    async def _drive(self, session_id: str, left_by: str | None = None) -> None:
-        """Run turns of one session until nothing waits; first the waiting turn that a dead runner left."""
+    def drive(self, session_id: str) -> asyncio.Task[None]:
+        """Run turns of one session until nothing waits; the task ends then."""
+        if session_id not in self._driving:
+            self._driving[session_id] = self._spawn(self._drive(session_id))
+        return self._driving[session_id]
+
+    def stop_turn(self, session_id: str) -> None:
+        """End the session's running turn as Stop does."""
+        if session_id in self._runs:
+            self._runs[session_id].stop()
+
+    async def _drive(self, session_id: str) -> None:
         try:
-            if left_by is not None:
-                turn = await in_db(take_over, session_id, left_by, self._presence.id)
-                if turn is not None:
-                    await self._run(turn, resumed=True)
+            left = await in_db(take_over, session_id, alive, self._presence.id)
+            if left is not None:
+                await self._run(left, resumed=True)
             while True:
                 self._again.discard(session_id)
                 if await in_db(_take_compaction, session_id):
@@ -111,8 +125,7 @@ class Runner:
 
     async def _obey(self, session_id: str) -> None:
         for stopped in await in_db(_stops_among, [session_id]):
-            if stopped in self._runs:
-                self._runs[stopped].stop()
+            self.stop_turn(stopped)
 
     async def _rounds(self) -> None:
         while True:
@@ -124,17 +137,14 @@ class Runner:
 
     async def _round(self) -> None:
         await in_db(self._presence.beat)
-        idle, left = await in_db(_find_work)
-        for session_id, dead in left:
-            if session_id not in self._driving:
-                self._driving[session_id] = self._spawn(self._drive(session_id, dead))
-        for session_id in idle:
+        if self._by_jobs:
+            await jobs.release_stalled()
+        for session_id in await in_db(_find_work):
             self._poke(session_id)
         for run in self._runs.values():
             run.wake()
         for stopped in await in_db(_stops_among, list(self._runs)):
-            if stopped in self._runs:
-                self._runs[stopped].stop()
+            self.stop_turn(stopped)
 
     def _leave(self) -> None:
         repair.repair_abandoned(alive() - {self._presence.id})
@@ -148,12 +158,9 @@ class Runner:
         return task
 
 
-def _find_work() -> tuple[list[str], list[tuple[str, str]]]:
-    """Repair abandoned turns and let plug-ins recover.
-
-    Returns the idle sessions where something waits, and the waiting turns to take over as (session, dead runner).
-    """
-    left = [(session.pk, session.runner) for session in repair.repair_abandoned(alive())]
+def _find_work() -> list[str]:
+    """Repair abandoned turns, let plug-ins recover, and hand on the sessions where something waits for a runner."""
+    left = [session.pk for session in repair.repair_abandoned(alive())]
     hooks.each(hooks.recover)
     queued = QueueItem.objects.filter(seq=None).values("session_id")
     injected = Injection.objects.filter(state=Injection.State.PENDING).values("session_id")
@@ -161,7 +168,11 @@ def _find_work() -> tuple[list[str], list[tuple[str, str]]]:
         Q(open_turn=None) | Q(stable__lt=F("foreign_length")), deleted_at=None, read_only=False
     )
     due = Q(pk__in=queued) | Q(pk__in=injected) | Q(compact_requested=True)
-    return list(idle.filter(due).values_list("pk", flat=True)), left
+    found = [*left, *idle.filter(due).values_list("pk", flat=True)]
+    if dispatch.by_jobs():
+        for session_id in found:
+            dispatch.enqueue(session_id)
+    return found
 
 
 def _take_compaction(session_id: str) -> bool:
@@ -180,13 +191,20 @@ def _stops_among(session_ids: list[str]) -> list[str]:
 _runner: Runner | None = None
 
 
-async def start() -> None:
-    """Start this process's runner; once, whoever calls first."""
+async def start(*, worker: bool = False) -> None:
+    """Start what this process runs; once, whoever calls first. Where turns are jobs, only a worker runs them."""
     global _runner
-    if _runner is None:
-        live.start()
-        _runner = Runner()
+    live.start()
+    if _runner is None and (worker or not dispatch.by_jobs()):
+        _runner = Runner(by_jobs=worker)
         await _runner.start()
+
+
+def here() -> Runner:
+    """This process's runner. Raises RuntimeError where it has none."""
+    if _runner is None:
+        raise RuntimeError("this process runs no turns")
+    return _runner
 
 
 async def stop() -> None:
@@ -194,4 +212,4 @@ async def stop() -> None:
     runner, _runner = _runner, None
     if runner is not None:
         await runner.stop()
-        await live.stop()
+    await live.stop()

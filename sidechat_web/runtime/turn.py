@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -128,10 +128,11 @@ def close(turn: Turn, bodies: Bodies, drafts: Sequence[Draft], reason: dict[str,
 
 
 @transaction.atomic
-def take_over(session_id: str, dead_runner: str, runner_id: str) -> Turn | None:
-    """Take up the open turn of a dead runner that waits for the user; None where it does not, or another was first."""
-    session = log.lock(session_id)
-    if session.open_turn is None or session.runner != dead_runner or not approvals.open_approvals(session):
+def take_over(session_id: str, alive: Callable[[], Collection[str]], runner_id: str) -> Turn | None:
+    """Take up the open turn of a dead runner that waits for the user; None where there is none."""
+    waiting = Session.objects.select_for_update(no_key=True).filter(pk=session_id, deleted_at=None, waiting=True)
+    session = waiting.first()
+    if session is None or session.open_turn is None or session.runner in alive():
         return None
     Session.objects.filter(pk=session_id).update(runner=runner_id)
     step = reading.tail(session, 1, types=[ev.STEP_START])[0].data["step"]

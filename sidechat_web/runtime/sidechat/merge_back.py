@@ -20,7 +20,7 @@ from django.db.models import Q, QuerySet
 from sidechat_web.core import events as ev
 from sidechat_web.core.errors import SidechatError, TurnOpen
 from sidechat_web.core.events import Replace
-from sidechat_web.runtime import commands, injections, live, queue
+from sidechat_web.runtime import commands, dispatch, injections, live, queue
 from sidechat_web.storage import log, reading
 from sidechat_web.storage.models import Injection, QueueItem, Session
 
@@ -261,7 +261,7 @@ def _ask(side: Session) -> None:
     if any(not done["retracted"] for done in merged_into(side)):
         text += frame.AGAIN_TEXT
     queue.put(side, frame.message(frame.HANDBACK_REQUEST, text), first=True)
-    commands.ring_after_commit(side.pk, "queue")
+    dispatch.enqueue(side.pk)
 
 
 def _asked(side: Session, own: list[turns.SideTurn]) -> bool:
