@@ -133,3 +133,13 @@ def test_every_variable_is_documented_and_every_documented_one_exists():
     foreign = {"DJANGO_SETTINGS_MODULE"}
     documented = set(re.findall(r"^\| `([A-Z_]+)`", (ROOT / "docs/configuration.md").read_text(), re.MULTILINE))
     assert used - foreign == documented
+
+
+def test_every_package_is_pinned_and_has_its_reason():
+    reasons = (ROOT / "docs/decisions/dependencies.md").read_text()
+    for file in ("requirements.txt", "requirements-dev.txt", "requirements-local.txt"):
+        for line in (ROOT / file).read_text().splitlines():
+            if not line.startswith("#"):
+                pinned = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?==[\w.]+", line)
+                assert pinned, line
+                assert re.search(rf"^\|.*\b{pinned[1]}\b.*\|", reasons, re.MULTILINE), line
