@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.faults.product import ROOT, Product
+from tests.faults.product import ROOT, Product, wait_for
 from tests.scripted_provider import ScriptedProvider
 
 from .conftest import FLAGS
@@ -99,6 +99,7 @@ def main() -> None:
                 page = _page(browser, product, size, scheme)
                 page.goto(path)
                 page.locator(".answer, .live").first.wait_for(state="attached")
+                page.evaluate("document.querySelectorAll('.scroll').forEach(s => s.scrollTop = s.scrollHeight)")
                 page.wait_for_timeout(600)
                 _take(page, name)
         browser.close()
@@ -112,8 +113,9 @@ def tell(product: Product) -> dict[str, str]:
         _say(product, session, text)
     frames = _ask(product, session, "zstd frame layout", "How are zstd frames laid out?")
     product.call("POST", f"/api/sessions/{frames}/merge", {})
-    product.wait_idle(frames, session)
+    wait_for(lambda: _merged(product, frames), 30, lambda: "the note did not arrive")
     product.call("POST", f"/api/sessions/{session}/messages", {"text": "Use that. Then add the torn-frame repair."})
+    wait_for(lambda: _status(product, session) == "running", 30, lambda: "main does not run")
     question = "Why does the fork cut at the last turn/end and not at the last message?"
     return {"main": session, "side": _ask(product, session, "why cut at turn/end?", question)}
 
@@ -132,6 +134,15 @@ def _ask(product: Product, session: str, title: str, text: str) -> str:
     _, side = product.call("POST", f"/api/sessions/{session}/fork", {"side": True, "title": title, "text": text})
     product.wait_idle(side["id"])
     return str(side["id"])
+
+
+def _status(product: Product, session: str) -> str:
+    return str(product.call("GET", f"/api/sessions/{session}")[1]["status"])
+
+
+def _merged(product: Product, side: str) -> bool:
+    _, merges = product.call("GET", f"/api/sessions/{side}/merges")
+    return [merge["state"] for merge in merges] == ["delivered"]
 
 
 def _page(browser: Browser, product: Product, size: dict[str, int], scheme: str) -> Page:

@@ -114,9 +114,9 @@ class Product:
 
     def wait_idle(self, *session_ids: str, seconds: float = 60) -> None:
         def idle() -> bool:
-            return all(
-                self.call("GET", f"/api/sessions/{sid}")[1]["status"] == "idle"
-                and not self.call("GET", f"/api/sessions/{sid}/queue")[1]["items"]
+            return all(  # the queue first: what left it has opened its turn
+                not self.call("GET", f"/api/sessions/{sid}/queue")[1]["items"]
+                and self.call("GET", f"/api/sessions/{sid}")[1]["status"] == "idle"
                 for sid in session_ids
             )
 
