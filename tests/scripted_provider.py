@@ -1,4 +1,4 @@
-"""A scripted Chat Completions server: the model that ships with the tests.
+"""A scripted provider that speaks Chat Completions and Messages: the model that ships with the tests.
 
 What it answers is written in the last user message, so a test says what happens where it happens:
 
@@ -10,7 +10,11 @@ What it answers is written in the last user message, so a test says what happens
     [[status:N]]      answer HTTP N                 [[flaky:K]]  429 for the first K requests with this text
     [[break]]         cut the connection halfway    [[length]]   finish with "length"
     [[overflow]]      refuse with a context overflow while the history is as long as at the first request
-    [[hang]]          send half, then nothing       [[malformed]] a line of garbage halfway
+    [[hang]]          send half, then nothing       [[malformed]] lines of garbage halfway
+    [[silent]]        never answer at all           [[bytes]]    bytes that are not UTF-8 halfway
+    [[error]]         report an error at once       [[error:mid]] halfway, in the stream
+    [[refuse]]        finish as a content filter    [[unfinished]] end without saying why
+    [[beat:MS]]       a comment every MS milliseconds, ten of them, before the first word
 
 A message may also come from Sidechat itself: a request for a handback is answered with `handback` (settable),
 by default the words of the last user message before it. Every body is kept, byte for byte, in `bodies`.
@@ -25,8 +29,12 @@ import json
 import re
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Self
 
+from .scripted_wires import Chat, Messages, Wire
+
+_GARBAGE = ('data: {"choices": [{"delta":\n\n: a comment\n\n', "data: [1, 2]\n\ndata\n\nevent: ?\ndata: NaN\n\n")
 _MARK = re.compile(r"\[\[(\w+)(?::(.*?))?\]\]", re.S)
 
 
@@ -79,57 +87,84 @@ class ScriptedProvider:
             writer.close()
 
     async def _route(self, path: str, body: bytes, writer: asyncio.StreamWriter) -> None:
-        if path.endswith("/models"):
-            names = ["scripted", "scripted-2"]
-            return _json(writer, 200, {"object": "list", "data": [{"id": n, "object": "model"} for n in names]})
-        if not path.endswith("/chat/completions"):
+        if path.partition("?")[0].endswith("/models"):
+            models = [{"id": name, "object": "model", "type": "model"} for name in ("scripted", "scripted-2")]
+            return _json(writer, 200, {"object": "list", "data": models, "has_more": False})
+        if not path.endswith(("/chat/completions", "/messages")):
             return _json(writer, 404, {"error": {"message": "no such path"}})
         self.bodies.append(body)
-        await self._complete(json.loads(body), writer)
+        request = json.loads(body)
+        await self._complete(Messages(request) if path.endswith("/messages") else Chat(request), writer)
 
-    async def _complete(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        prompt = next((m["content"] for m in reversed(request["messages"]) if m["role"] == "user"), "")
-        marks = _MARK.findall(prompt)
+    async def _complete(self, wire: Wire, writer: asyncio.StreamWriter) -> None:
+        marks = _MARK.findall(wire.prompt)
         script = dict(marks)
-        after_tool = request["messages"][-1]["role"] == "tool"
-        if status := self._refusal(script, prompt):
-            return _json(writer, status, {"error": {"message": f"scripted {status}"}}, retry_after=status == 429)
-        if "overflow" in script and self._overflows(prompt, len(request["messages"])):
-            return _json(writer, 400, {"error": {"message": "This model's maximum context length is 10 tokens."}})
-        text = self._text(request["messages"], script, prompt)
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-        writer.write(head)
-        await asyncio.sleep(float(script.get("after") or 0) / 1000)
-        if script.get("think"):
-            _event(writer, {"delta": {"reasoning_content": script["think"]}})
-        calls = [] if after_tool else [argument for name, argument in marks if name == "call"]
-        for index, call in enumerate(calls):
-            _call(writer, index, call, len(self.bodies))
-        if not calls:
-            await self._words(writer, text, script)
-        finish = "tool_calls" if calls else "length" if "length" in script else "stop"
-        _event(writer, {"delta": {}, "finish_reason": finish})
-        _chunk(writer, "data: " + json.dumps({"choices": [], "usage": _usage(request, text)}) + "\n\n")
-        _chunk(writer, "data: [DONE]\n\n")
+        if problem := wire.problem():
+            return _json(writer, 400, wire.error(400, problem))
+        if status := self._refusal(script, wire.prompt):
+            return _json(writer, status, wire.error(status, f"scripted {status}"), retry_after=status == 429)
+        if "overflow" in script and self._overflows(wire.prompt, wire.size):
+            return _json(writer, 400, wire.error(400, "This model's maximum context length is 10 tokens."))
+        if "silent" in script:
+            await asyncio.sleep(3600)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        await self._wait(writer, script)
+        await self._answer(wire, marks, script, writer)
         writer.write(b"0\r\n\r\n")
         await writer.drain()
 
-    async def _words(self, writer: asyncio.StreamWriter, text: str, script: dict[str, str]) -> None:
+    async def _wait(self, writer: asyncio.StreamWriter, script: dict[str, str]) -> None:
+        await asyncio.sleep(float(script.get("after") or 0) / 1000)
+        for _ in range(10 if "beat" in script else 0):
+            _chunks(writer, [": still here\n\n"])
+            await asyncio.sleep(float(script["beat"]) / 1000)
+
+    async def _answer(
+        self, wire: Wire, marks: list[tuple[str, str]], script: dict[str, str], writer: asyncio.StreamWriter
+    ) -> None:
+        if script.get("error") == "":
+            return _chunks(writer, wire.broken("scripted error"))
+        _chunks(writer, wire.begin())
+        if script.get("think"):
+            _chunks(writer, wire.think(script["think"]))
+        calls = [] if wire.after_tool else [argument for name, argument in marks if name == "call"]
+        for index, call in enumerate(calls):
+            name, _, arguments = call.partition(" ")
+            _chunks(writer, wire.call(name, arguments, f"call_{len(self.bodies)}_{index}"))
+        text = self._text(wire, script)
+        if not calls and not await self._words(wire, text, script, writer):
+            return
+        if "unfinished" not in script:
+            finish = "calls" if calls else next((mark for mark in ("length", "refuse") if mark in script), "stop")
+            _chunks(writer, wire.end(finish, text))
+
+    async def _words(self, wire: Wire, text: str, script: dict[str, str], writer: asyncio.StreamWriter) -> bool:
+        """Say the words; False where the script ended the answer halfway."""
         words = re.findall(r"\s*\S+|\s+$", text) or [text]
         for k, word in enumerate(words):
-            if k == len(words) // 2:
-                if "break" in script:
-                    await writer.drain()
-                    writer.transport.abort()
-                    raise ConnectionError
-                if "hang" in script:
-                    await asyncio.sleep(3600)
-                if "malformed" in script:
-                    _chunk(writer, 'data: {"choices": [{"delta":\n\n: a comment\n\n')
-            _event(writer, {"delta": {"content": word}})
+            if k == len(words) // 2 and not await self._halfway(wire, script, writer):
+                return False
+            _chunks(writer, wire.word(word))
             if script.get("every"):
                 await writer.drain()
                 await asyncio.sleep(float(script["every"]) / 1000)
+        return True
+
+    async def _halfway(self, wire: Wire, script: dict[str, str], writer: asyncio.StreamWriter) -> bool:
+        if "break" in script:
+            await writer.drain()
+            writer.transport.abort()
+            raise ConnectionError
+        if "hang" in script:
+            await asyncio.sleep(3600)
+        if "malformed" in script:
+            _chunks(writer, _GARBAGE)
+        if "bytes" in script:
+            _chunk(writer, b'data: {"x": "\xff\xfe"}\n\n')
+        if script.get("error") == "mid":
+            _chunks(writer, wire.broken("scripted error"))
+            return False
+        return True
 
     def _refusal(self, script: dict[str, str], prompt: str) -> int:
         if "status" in script:
@@ -142,39 +177,19 @@ class ScriptedProvider:
     def _overflows(self, prompt: str, messages: int) -> bool:
         return messages >= self._lengths.setdefault(prompt, messages)
 
-    def _text(self, messages: list[dict[str, Any]], script: dict[str, str], prompt: str) -> str:
-        if "Write the handback" in prompt:
-            asked = [m["content"] for m in messages if m["role"] == "user" and not m["content"].startswith("[")]
+    def _text(self, wire: Wire, script: dict[str, str]) -> str:
+        if "Write the handback" in wire.prompt:
+            asked = [text for text in wire.said if not text.startswith("[")]
             return self.handback or "Conclusion: " + (asked[-1] if asked else "nothing was asked") + "."
-        return script.get("say") or "You said: " + _MARK.sub("", prompt).strip()[:60]
+        return script.get("say") or "You said: " + _MARK.sub("", wire.prompt).strip()[:60]
 
 
-def _call(writer: asyncio.StreamWriter, index: int, call: str, serial: int) -> None:
-    name, _, arguments = call.partition(" ")
-    function = {"name": name, "arguments": ""}
-    first = {"index": index, "id": f"call_{serial}_{index}", "type": "function", "function": function}
-    _event(writer, {"delta": {"tool_calls": [first]}})
-    half = len(arguments) // 2
-    for part in (arguments[:half], arguments[half:]):
-        _event(writer, {"delta": {"tool_calls": [{"index": index, "function": {"arguments": part}}]}})
+def _chunks(writer: asyncio.StreamWriter, texts: Iterable[str]) -> None:
+    for text in texts:
+        _chunk(writer, text.encode())
 
 
-def _usage(request: dict[str, Any], text: str) -> dict[str, Any]:
-    prompt = len(json.dumps(request["messages"])) // 4
-    cached = max(0, prompt - 40)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": max(1, len(text) // 4),
-        "prompt_tokens_details": {"cached_tokens": cached},
-    }
-
-
-def _event(writer: asyncio.StreamWriter, choice: dict[str, Any]) -> None:
-    _chunk(writer, "data: " + json.dumps({"choices": [{"index": 0, "finish_reason": None, **choice}]}) + "\n\n")
-
-
-def _chunk(writer: asyncio.StreamWriter, text: str) -> None:
-    data = text.encode()
+def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
     writer.write(b"%x\r\n%b\r\n" % (len(data), data))
 
 

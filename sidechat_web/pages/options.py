@@ -15,7 +15,7 @@ from sidechat_web.core.errors import SidechatError
 from sidechat_web.render import links
 from sidechat_web.render.items import Link
 from sidechat_web.runtime import commands
-from sidechat_web.runtime.providers import catalog
+from sidechat_web.runtime.providers import listing
 from sidechat_web.runtime.sidechat import side as sides
 from sidechat_web.runtime.views import session_json
 from sidechat_web.storage.models import Session
@@ -110,5 +110,5 @@ def _sides_below(session: Session) -> list[Link]:
 
 
 def _known_models() -> list[str]:
-    """Model ids to suggest: the default of each configured provider."""
-    return [f"{p.name}/{p.default_model}" for p in catalog.providers().values() if p.default_model]
+    """Model ids to suggest, as far as the providers have listed them by now."""
+    return [model["id"] for model in listing.listing(wait=False).models]

@@ -7,8 +7,8 @@ models that they do not list.
 
 from __future__ import annotations
 
-import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -22,6 +22,8 @@ from . import facts
 LOCAL: Final = "local"
 OPENAI: Final = "openai"
 ANTHROPIC: Final = "anthropic"
+_DEEPSEEK: Final = "https://api.deepseek.com/v1"
+_GEMINI: Final = "https://generativelanguage.googleapis.com/v1beta/openai/"
 Protocol = Literal["openai", "anthropic"]
 # So small a model wanders when it samples, and may not find an end.
 _LOCAL_SAMPLING: Final[dict[str, Any]] = {"temperature": 0, "maxTokens": 640}
@@ -46,45 +48,26 @@ class Provider:
     protocol: Protocol = OPENAI
 
 
-@dataclass(frozen=True, slots=True)
-class _Vendor:
-    """A hosted provider that a key in the environment configures."""
-
-    name: str
-    label: str
-    default_model: str
-    base_url: str | None = None
-    protocol: Protocol = OPENAI
-
-    def configured(self) -> Provider | None:
-        prefix = self.name.upper()
-        key = os.environ.get(f"{prefix}_API_KEY", "").strip()
-        url = os.environ.get(f"{prefix}_BASE_URL", "").strip() or self.base_url
-        if url and self.protocol == ANTHROPIC:
-            url = url.rstrip("/").removesuffix("/v1")
-        return Provider(self.name, self.label, url, key, self.default_model, self.protocol) if key else None
-
-
-_VENDORS: Final = (
-    _Vendor("openai", "OpenAI", "gpt-5-mini"),
-    _Vendor("anthropic", "Anthropic", "claude-sonnet-5-5", protocol=ANTHROPIC),
-    _Vendor("deepseek", "DeepSeek", "deepseek-chat", "https://api.deepseek.com/v1"),
-    _Vendor("gemini", "Gemini", "gemini-2.5-flash", "https://generativelanguage.googleapis.com/v1beta/openai/"),
-)
-
-
 def providers() -> dict[str, Provider]:
     """The configured providers by name, in the order in which a default is looked for."""
-    found = []
-    if settings.SIDECHAT_OPENAI_BASE_URL:
-        key = settings.SIDECHAT_OPENAI_API_KEY or "none"
-        found.append(Provider("custom", "OpenAI-compatible", settings.SIDECHAT_OPENAI_BASE_URL, key))
-    found += [provider for vendor in _VENDORS if (provider := vendor.configured())]
-    if host := os.environ.get("OLLAMA_HOST", "").strip():
-        found.append(Provider("ollama", "Ollama", ollama_url(host), "ollama"))
+    found = [provider for provider in _hosted() if provider.api_key]
+    if url := settings.SIDECHAT_OPENAI_BASE_URL:
+        found.insert(0, Provider("custom", "OpenAI-compatible", url, settings.SIDECHAT_OPENAI_API_KEY or "none"))
+    if settings.OLLAMA_HOST:
+        found.append(Provider("ollama", "Ollama", ollama_url(settings.OLLAMA_HOST), "ollama"))
     if local_model.available():
         found.append(Provider(LOCAL, "Embedded", None, "none", local_model.MODEL_ID))
     return {provider.name: provider for provider in found}
+
+
+def _hosted() -> Iterator[Provider]:
+    """The vendors' own services, with or without a key."""
+    url = settings.OPENAI_BASE_URL or None
+    yield Provider("openai", "OpenAI", url, settings.OPENAI_API_KEY, "gpt-5-mini")
+    url = settings.ANTHROPIC_BASE_URL.rstrip("/").removesuffix("/v1") or None
+    yield Provider(ANTHROPIC, "Anthropic", url, settings.ANTHROPIC_API_KEY, "claude-sonnet-5-5", ANTHROPIC)
+    yield Provider("deepseek", "DeepSeek", _DEEPSEEK, settings.DEEPSEEK_API_KEY, "deepseek-chat")
+    yield Provider("gemini", "Gemini", _GEMINI, settings.GEMINI_API_KEY, "gemini-2.5-flash")
 
 
 def ollama_url(host: str) -> str:
@@ -169,7 +152,7 @@ def window(header_config: dict[str, Any]) -> int | None:
 
 
 def cost(header_config: dict[str, Any], usage: dict[str, int]) -> float | None:
-    """What requests with this usage cost in US dollars, where the prices are known."""
+    """What one request with this usage cost in US dollars, where prices are known."""
     return facts.cost(header_config["provider"], header_config["model"], usage)
 
 

@@ -26,7 +26,10 @@ def learn(provider: str, model: str, tokens: int) -> None:
 
 
 def cost(provider: str, model: str, usage: dict[str, int]) -> float | None:
-    """What requests with this usage cost in US dollars; None where no prices are known."""
+    """What one request with this usage cost in US dollars; None where no prices are known.
+
+    Prices may rise with the size of a request, so a sum of usages has no price of its own.
+    """
     if _model(provider, model) is None:
         return None
     import genai_prices

@@ -6,6 +6,7 @@ reported beside what the others list.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
@@ -48,43 +49,51 @@ _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="models")
 
 
 def list_models() -> list[dict[str, Any]]:
-    """`[{id, provider, name, window?}]` of every configured provider, the default first; a few seconds at most.
+    """`[{id, provider, name, window?}]` of every configured provider; takes a few seconds at most."""
+    return listing().models
 
-    The default stands there also where its provider does not list it.
+
+def listing(*, wait: bool = True, fresh: bool = False) -> Listing:
+    """What each provider lists, the default first, with the failures.
+
+    `fresh` asks again. Without `wait` it is what is known at once, and the rest is asked for meanwhile.
     """
-    models = listing().models
-    try:
-        default = catalog.default_config()
-        provider = catalog.provider_of(default)
-    except catalog.NoModel:
-        return models
-    found = {model["id"]: model for model in [_entry(provider, {"id": default["model"]}), *models]}
-    return [*found.values()]
-
-
-def listing(*, fresh: bool = False) -> Listing:
-    """What each provider lists, with the failures; `fresh` asks again."""
     providers = list(catalog.providers().values())
-    asked = {p: _ask(p) for p in providers if fresh or _kept(p) is None}
-    deadline = time.monotonic() + ASKING_SECONDS + 1
+    asked = {p: _ask(p) for p in providers if fresh or not _is_kept(p)}
+    deadline = time.monotonic() + (ASKING_SECONDS + 1 if wait else 0)
     models: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
     for provider in providers:
-        try:
-            future = asked.get(provider)
-            answer = _kept(provider) if future is None else future.result(max(0.0, deadline - time.monotonic()))
-        except NoAnswer:
-            answer = None
-        if answer is None or answer.failure:
-            failed[provider.name] = answer.failure if answer else f"{provider.label} did not answer in time"
-        models += answer.models if answer else []
-    return Listing(models, failed)
+        answer = _answer(provider, asked.get(provider), deadline)
+        models += answer.models
+        if answer.failure:
+            failed[provider.name] = answer.failure
+    return Listing(_default_first(models), failed)
 
 
-def _kept(provider: Provider) -> _Answer | None:
+def _default_first(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    try:
+        config = catalog.default_config()
+    except catalog.NoModel:
+        return models
+    default = catalog.model_id(config)
+    listed = [model for model in models if model["id"] == default]
+    first = listed or [_entry(catalog.provider_of(config), {"id": config["model"]})]
+    return [*first, *(model for model in models if model["id"] != default)]
+
+
+def _answer(provider: Provider, coming: Future[_Answer] | None, deadline: float) -> _Answer:
+    """What the provider answers before the deadline, else what it answered last."""
+    if coming is not None:
+        with contextlib.suppress(NoAnswer):
+            return coming.result(max(0.0, deadline - time.monotonic()))
     with _lock:
-        answer = _answers.get(provider)
-    return answer if answer is not None and answer.until > time.monotonic() else None
+        return _answers.get(provider) or _failed(provider, f"{provider.label} has not answered yet")
+
+
+def _is_kept(provider: Provider) -> bool:
+    with _lock:
+        return provider in _answers and _answers[provider].until > time.monotonic()
 
 
 def _ask(provider: Provider) -> Future[_Answer]:
