@@ -127,6 +127,14 @@ def secret_key(name: str, file: Path) -> str:
     return file.read_text().strip()
 
 
+def secret_keys(name: str) -> list[str]:
+    """Former secret keys, separated by commas, newest first; none by default."""
+    found = words(name, default=[])
+    if any(len(key) < 32 for key in found):
+        _refuse(name, "…", "keys of at least 32 characters, separated by commas")
+    return found
+
+
 def database(name: str, *, sqlite: Path) -> dict[str, Any]:
     """Django's settings for `postgresql://user:password@host:port/name?option=…`, or SQLite in WAL mode."""
     value = text(name, default="")

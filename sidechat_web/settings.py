@@ -10,6 +10,7 @@ env.load_dotenv(DATA_DIR / ".env")
 
 DEBUG = env.switch("SIDECHAT_DEBUG", default=False)
 SECRET_KEY = env.secret_key("SIDECHAT_SECRET_KEY", DATA_DIR / "secret-key")
+SECRET_KEY_FALLBACKS = env.secret_keys("SIDECHAT_SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env.host_names("SIDECHAT_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 
 INSTALLED_APPS = [
