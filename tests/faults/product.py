@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,42 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+from tests.services import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
+
+
+class Worker:
+    """One `manage.py worker` beside a product's web processes."""
+
+    def __init__(self, product: Product) -> None:
+        self._product = product
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        with (self._product.data_dir / "worker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "manage.py", "worker"],
+                cwd=ROOT,
+                env=self._product.env,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
 
 
 class Product:
@@ -131,13 +165,6 @@ class Product:
                 return bool(response.status == 200) and (self.data_dir / "api-token").exists()
         except OSError:
             return False
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, why: Callable[[], str]) -> None:

@@ -1,7 +1,21 @@
 """The short, seeded forms of the fault runs."""
 
-from tests.faults import kill
+from tests.faults import cluster, crosstalk, kill
+from tests.services import redis_server
 
 
 def test_kill_at_random_moments():
     assert kill.run(kills=3, seed=7) == []
+
+
+def test_nothing_of_one_session_reaches_the_other():
+    assert crosstalk.run(turns=15) == []
+
+
+def test_nothing_of_one_session_reaches_the_other_on_two_servers():
+    with redis_server() as redis:
+        assert crosstalk.run(turns=15, redis=f"redis://127.0.0.1:{redis.port}/0") == []
+
+
+def test_two_web_processes_and_two_workers_are_struck_in_turn():
+    assert cluster.run(sessions=4, kills=4, seed=3) == []
