@@ -7,6 +7,7 @@ that is absent, deleted or another user's, gets `bye forbidden` and close code 4
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import Any, ClassVar, Final
 from urllib.parse import parse_qs
@@ -24,7 +25,10 @@ from .rendering import Info
 from .tree import TreeViewer
 from .viewer import Viewer
 
-CLOSE_CODES: Final[dict[Bye, int]] = {"forbidden": 4404, "deleted": 4410, "slow": 4408, "shutdown": 1001}
+_logger = logging.getLogger(__name__)
+
+CLOSE_CODES: Final[dict[Bye, int]] = {"forbidden": 4404, "slow": 4408, "deleted": 4410, "shutdown": 4503}
+FAILED: Final = 4500
 
 
 class Socket(AsyncWebsocketConsumer):  # type: ignore[misc]
@@ -41,7 +45,7 @@ class Socket(AsyncWebsocketConsumer):  # type: ignore[misc]
         query = parse_qs(self.scope["query_string"].decode("latin1"))
         self.query = {name: values[-1] for name, values in query.items()}
         self.html = self.query.get("as") != "json"
-        self.flow = Flow.of(self.base_send)
+        self.flow = Flow(self.base_send)
         await self.accept()
         self._writing = asyncio.create_task(self._write())
 
@@ -54,20 +58,23 @@ class Socket(AsyncWebsocketConsumer):  # type: ignore[misc]
             with suppress(asyncio.CancelledError):
                 await self._writing
 
-    async def show(self) -> Bye:
-        """Write until the socket is to be closed; returns why."""
+    async def show(self) -> None:
+        """Write until the socket has to be left."""
         raise NotImplementedError
+
+    async def leave(self, code: Bye) -> None:
+        await self.flow.send(html.bye(code) if self.html else frames.bye(code))
+        await self.close(CLOSE_CODES[code])
 
     async def user(self, session_id: str = "") -> AbstractBaseUser | None:
         return await in_db(access.user_for, self.credential, session_id)
 
-    async def put(self, text: str) -> None:
-        await self.base_send({"type": "websocket.send", "text": text})
-
     async def _write(self) -> None:
-        code = await self.show()
-        await self.put(html.bye(code) if self.html else frames.bye(code))
-        await self.close(CLOSE_CODES[code])
+        try:
+            await self.show()
+        except Exception:
+            _logger.exception("a socket failed; its client will come again")
+            await self.close(FAILED)
 
 
 class SessionSocket(Socket):
@@ -77,16 +84,15 @@ class SessionSocket(Socket):
         super().__init__()
         self._info = info
 
-    async def show(self) -> Bye:
+    async def show(self) -> None:
         session_id = self.scope["url_route"]["kwargs"]["session_id"]
         if await self.user(session_id) is None:
-            return "forbidden"
+            return await self.leave("forbidden")
         async with hub().feed(session_id, self._info) as feed:
             if feed is None:
-                return "forbidden"
+                return await self.leave("forbidden")
             viewer = Viewer(
                 feed,
-                self.put,
                 self.flow,
                 self.credential,
                 after=self._after(),
@@ -94,7 +100,7 @@ class SessionSocket(Socket):
                 html=self.html,
             )
             with hub().watched(viewer), feed.showing(viewer):
-                return await viewer.run()
+                await self.leave(await viewer.run())
 
     def _after(self) -> int:
         try:
@@ -106,13 +112,13 @@ class SessionSocket(Socket):
 class TreeSocket(Socket):
     """`?as=json`. Rows as they change after its hello, which is when a client fetches the list."""
 
-    async def show(self) -> Bye:
+    async def show(self) -> None:
         user = await self.user()
         if user is None:
-            return "forbidden"
-        viewer = TreeViewer(user, self.put, self.flow, self.credential, html=self.html)
+            return await self.leave("forbidden")
+        viewer = TreeViewer(user, self.flow, self.credential, html=self.html)
         with hub().watched(viewer), hub().tree.showing(viewer):
-            return await viewer.run()
+            await self.leave(await viewer.run())
 
 
 class Nowhere(AsyncWebsocketConsumer):  # type: ignore[misc]

@@ -254,7 +254,7 @@ class Feed:
         new = {}
         for kind, listed in (("queue", found.queue), ("merges", found.merges)):
             if listed is not None:
-                new[kind] = Frame(frames.items(kind, listed), html.changed(kind))
+                new[kind] = Frame(frames.items(kind, listed), html.changed(kind, len(listed)))
         changed = [frame for kind, frame in new.items() if frame != self._standing.get(kind)]
         self._standing |= new
         return changed

@@ -1,31 +1,43 @@
-"""Whether a socket takes more. Daphne's `send` returns at once and buffers without bound; its transport knows."""
+"""What a socket takes. Daphne's `send` returns at once and buffers without bound; its connection knows more."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+Message = dict[str, Any]
+
+_LARGE: Final = 250_000  # characters; in UTF-8 still less than Daphne's limit
 
 
 class Flow:
-    """A Twisted push producer that produces nothing: it only hears when the socket's buffer is full or drained.
+    """One connection's outgoing side: a Twisted push producer that only hears when the buffer is full or drained.
 
     Servers other than Daphne wait in `send` themselves; there the flow is always open.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, send: Callable[[Message], Awaitable[None]]) -> None:
+        self._send = send
         self._open = asyncio.Event()
         self._open.set()
-
-    @classmethod
-    def of(cls, send: Any) -> Flow:
-        """The flow of the connection that the ASGI callable `send` writes to."""
-        flow = cls()
-        protocol = next(iter(getattr(send, "args", ())), None)
-        transport = getattr(protocol, "transport", None)
+        self._protocol: Any = next(iter(getattr(send, "args", ())), None)
+        transport = getattr(self._protocol, "transport", None)
         if transport is not None and hasattr(transport, "registerProducer"):
             transport.unregisterProducer()  # the HTTP channel's, from before the upgrade
-            transport.registerProducer(flow, True)
-        return flow
+            transport.registerProducer(self, True)
+
+    async def send(self, text: str) -> None:
+        """Send one frame, of any size: Daphne limits what it sends by what it accepts."""
+        limit = getattr(self._protocol, "maxMessagePayloadSize", None)
+        if limit is None or len(text) < _LARGE:
+            await self._send({"type": "websocket.send", "text": text})
+            return
+        self._protocol.maxMessagePayloadSize = 0
+        try:
+            await self._send({"type": "websocket.send", "text": text})
+        finally:
+            self._protocol.maxMessagePayloadSize = limit
 
     @property
     def is_open(self) -> bool:

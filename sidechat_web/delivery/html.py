@@ -34,9 +34,9 @@ def status(state: State) -> str:
     return _frame("status", **_said(state))
 
 
-def changed(kind: str) -> str:
+def changed(kind: str, count: int) -> str:
     """What waits beside the log changed (`queue`, `merges`): the page fetches it where it shows it."""
-    return _frame(kind)
+    return _frame(kind, count=count)
 
 
 def gap(seq: int) -> str:

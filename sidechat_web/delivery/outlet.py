@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Final, Literal
 
 from .access import Credential
@@ -11,7 +10,6 @@ from .flow import Flow
 
 STALL_SECONDS: Final = 60.0
 Bye = Literal["deleted", "forbidden", "shutdown", "slow"]
-Send = Callable[[str], Awaitable[None]]
 
 
 class Leave(Exception):
@@ -27,9 +25,9 @@ class Outlet:
 
     session_id = ""
 
-    def __init__(self, send: Send, flow: Flow, credential: Credential, *, html: bool = False) -> None:
+    def __init__(self, flow: Flow, credential: Credential, *, html: bool = False) -> None:
         self.credential, self.html = credential, html
-        self._send_text, self._flow = send, flow
+        self._flow = flow
         self._wake = asyncio.Event()
         self._leave: Bye | None = None
 
@@ -57,7 +55,7 @@ class Outlet:
         """Send and wait until the socket takes more. Raises Leave."""
         self._check()
         if text:
-            await self._send_text(text)
+            await self._flow.send(text)
         if not self._flow.is_open:
             await self._wait_until_drained()
             self._check()

@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TreeViewer(Outlet):
-    """Says hello, then sends each row that changed as it is then; changes that come faster than that are one."""
+    """Says hello, then sends each row that changed, as it is by then."""
 
     def __init__(self, user: AbstractBaseUser, *args: Any, html: bool = False) -> None:
         super().__init__(*args, html=html)

@@ -53,6 +53,9 @@ class Client:
             if event["type"] == kind and all(event["data"].get(name) == value for name, value in data.items()):
                 return event
 
+    async def next_html(self) -> str:
+        return await self._communicator.receive_from(10)
+
     async def nothing(self) -> bool:
         return await self._communicator.receive_nothing(0.1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from html.parser import HTMLParser
 
 from sidechat_web.render.stream import Append, Rewrite, Update
@@ -13,6 +14,9 @@ class Node:
     def __init__(self, tag: str, attributes: tuple = ()) -> None:
         self.tag, self.attributes = tag, attributes
         self.children: list[Node | str] = []
+
+    def __getitem__(self, name: str) -> str:
+        return dict(self.attributes)[name] or ""
 
     @property
     def elements(self) -> list[Node]:
@@ -34,9 +38,19 @@ class Node:
         else:
             self.children.append(text)
 
+    def find(self, tag: str, **attributes: str) -> Node | None:
+        """The first element below with this tag and these attributes."""
+        for child in self.elements:
+            if child.tag == tag and attributes.items() <= dict(child.attributes).items():
+                return child
+            if found := child.find(tag, **attributes):
+                return found
+        return None
+
     def __repr__(self) -> str:
-        inner = "".join(child if isinstance(child, str) else repr(child) for child in self.children)
-        return f"<{self.tag}{''.join(f' {k}={v!r}' for k, v in self.attributes)}>{inner}</{self.tag}>"
+        inner = "".join(escape(child) if isinstance(child, str) else repr(child) for child in self.children)
+        given = "".join(f' {name}="{escape(value or "")}"' for name, value in self.attributes)
+        return f"<{self.tag}{given}>{inner}</{self.tag}>"
 
 
 class _Parser(HTMLParser):
