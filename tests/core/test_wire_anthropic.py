@@ -1,5 +1,6 @@
 """The Messages body: what each kind of message becomes, that it only grows, and that the server takes it."""
 
+import itertools
 import json
 
 import pytest
@@ -282,7 +283,7 @@ def growing_log(draw):
 def test_each_request_extends_the_one_before_byte_for_byte(log):
     history, requests = log
     bodies = [sent(*history[:length]) for length in requests]
-    for shorter, longer in zip(bodies, bodies[1:], strict=False):
+    for shorter, longer in itertools.pairwise(bodies):
         assert longer.startswith(shorter.removesuffix("]}"))
     for body in bodies:
         assert Messages(json.loads(body)).problem() == ""
