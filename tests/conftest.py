@@ -34,8 +34,7 @@ def provider_server() -> Iterator[ScriptedProvider]:
 @pytest.fixture
 def provider(provider_server: ScriptedProvider, settings) -> ScriptedProvider:
     """The scripted provider, configured as `custom` and as the default."""
-    provider_server.bodies.clear()
-    provider_server.handback = ""
+    provider_server.forget()
     settings.SIDECHAT_OPENAI_BASE_URL = provider_server.base_url
     settings.SIDECHAT_OPENAI_API_KEY = "test-key-0123456789"
     settings.SIDECHAT_DEFAULT_MODEL = "custom/scripted"

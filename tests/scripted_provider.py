@@ -45,11 +45,19 @@ class ScriptedProvider:
         self.port = port
         self.bodies: list[bytes] = []
         self.handback = ""
-        self._failures: Counter[str] = Counter()
-        self._lengths: dict[str, int] = {}
+        self.refusal_words = ""  # of a refusal with a status
+        self._failures: Counter[str] = Counter()  # by prompt
+        self._lengths: dict[str, int] = {}  # of the history at a prompt's first request
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def forget(self) -> None:
+        """Start afresh, as a test expects it."""
+        self.bodies.clear()
+        self._failures.clear()
+        self._lengths.clear()
+        self.handback = self.refusal_words = ""
 
     @property
     def base_url(self) -> str:
@@ -102,7 +110,8 @@ class ScriptedProvider:
         if problem := wire.problem():
             return _json(writer, 400, wire.error(400, problem))
         if status := self._refusal(script, wire.prompt):
-            return _json(writer, status, wire.error(status, f"scripted {status}"), retry_after=status == 429)
+            words = self.refusal_words or f"scripted {status}"
+            return _json(writer, status, wire.error(status, words), retry_after=status == 429)
         if "overflow" in script and self._overflows(wire.prompt, wire.size):
             return _json(writer, 400, wire.error(400, "This model's maximum context length is 10 tokens."))
         if "silent" in script:
