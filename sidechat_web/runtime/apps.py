@@ -8,10 +8,13 @@ class RuntimeConfig(AppConfig):
     def ready(self) -> None:
         from sidechat_web.storage import log
 
-        from . import approvals, dispatch, jobs, live
-        from .tools import gates
+        from . import approvals, dispatch, hooks, jobs, live
+        from .tools import builtin, gates, registry
+        from .tools.mcp import source as mcp
 
         gates.pre_execute.append(approvals.gate)
+        registry.sources += [builtin.source, mcp.source]
+        hooks.services.append(mcp.serve)
         if dispatch.by_jobs():
             jobs.register()
 

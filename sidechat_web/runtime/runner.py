@@ -53,6 +53,8 @@ class Runner:
         await self._round()
         self._spawn(self._flusher.run())
         self._spawn(self._rounds())
+        for service in hooks.services:
+            self._spawn(service())
 
     async def stop(self) -> None:
         """Leave: running turns are abandoned (their streamed text is flushed) and closed as interrupted."""

@@ -28,9 +28,25 @@ async def end(process: asyncio.subprocess.Process) -> None:
     try:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGTERM)
-        async with asyncio.timeout(_GRACE_SECONDS):
-            await process.wait()
-    except TimeoutError:
-        pass
+        await ended(process, _GRACE_SECONDS)
     finally:
         end_now(process.pid)
+    await ended(process, _GRACE_SECONDS)
+
+
+async def ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    """Wait for the process's end; whether it came in time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await process.wait()
+    return process.returncode is not None
+
+
+def has_exited(pid: int) -> bool:
+    """Whether our child is no longer running, even where the event loop does not know it yet; False if unknown."""
+    if not hasattr(os, "waitid"):  # macOS
+        return False
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True

@@ -58,6 +58,6 @@ def tools_of(session: Session) -> dict[str, Tool]:
 
 
 def schemas(cwd: str | None) -> list[dict[str, Any]]:
-    """The schemas of a new session bound to `cwd`, in name order; none without a workspace."""
+    """The schemas of a new session, in name order; those of the workspace tools only where it has a `cwd`."""
     found = {tool.name: tool for source in sources for tool in source(None, cwd)}
     return [found[name].schema for name in sorted(found)]
