@@ -60,19 +60,21 @@ def http(port: int, **more) -> Server:
     return Server("test", url=f"http://127.0.0.1:{port}/mcp", **more)
 
 
-@pytest.fixture(params=["stdio", "http", "json"])
+@pytest.fixture(params=["stdio", "http"])
 def server(request, here):
     """One server, over each transport."""
     if request.param == "stdio":
         yield stdio(here)
         return
-    with listening(here, *(["--json"] if request.param == "json" else [])) as port:
+    with listening(here) as port:
         yield http(port)
 
 
 @pytest.fixture
-def json_answers(request) -> bool:
-    return request.node.callspec.params["server"] == "json"
+def json_server(here):
+    """One that answers in plain JSON instead of event streams."""
+    with listening(here, "--json") as port:
+        yield http(port)
 
 
 async def call(server: Server, tool: str, **arguments) -> Result:
@@ -199,7 +201,7 @@ async def test_a_server_that_hangs_costs_its_time_and_no_other_call(open_connect
     assert (await call(hasty, "echo", text="on")).text == "on"
 
 
-async def test_stop_returns_at_once_and_tells_the_server(open_connections, server, here, json_answers):
+async def test_stop_returns_at_once_and_tells_the_server(open_connections, server, here):
     task = asyncio.create_task(call(server, "hang"))
     await until((here / "hanging").exists)
     task.cancel()
@@ -207,8 +209,7 @@ async def test_stop_returns_at_once_and_tells_the_server(open_connections, serve
     await asyncio.wait([task])
     assert task.cancelled() and asyncio.get_running_loop().time() - started < 0.5
     assert (await call(server, "echo", text="on")).text == "on"
-    if not json_answers:  # one that answers in plain JSON does not look whether we are still there
-        await until((here / "cancelled").exists)
+    await until((here / "cancelled").exists)
 
 
 async def test_a_flood_is_cut_or_ends_the_connection(open_connections, server):
@@ -217,6 +218,14 @@ async def test_a_flood_is_cut_or_ends_the_connection(open_connections, server):
     too_much = await call(server, "flood", megabytes=9)
     assert too_much.is_error and len(too_much.text) < 1000
     assert (await call(server, "echo", text="on")).text == "on"
+
+
+async def test_a_server_that_answers_in_plain_json(open_connections, json_server):
+    assert (await call(json_server, "echo", text="hé 😀")).text == "hé 😀"
+    too_much = await call(json_server, "flood", megabytes=9)
+    assert too_much.is_error and len(too_much.text) < 1000
+    assert (await call(replace(json_server, seconds=1), "hang")).is_error
+    assert (await call(json_server, "echo", text="on")).text == "on"
 
 
 @pytest.mark.parametrize(
