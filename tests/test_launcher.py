@@ -139,10 +139,14 @@ def test_what_cannot_be_installed_stops_a_start_except_for_the_embedded_model(la
 # The server
 
 
+def environment_of(data_dir: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k not in ("DJANGO_SETTINGS_MODULE", "DATABASE_URL", "REDIS_URL")}
+    return {**kept, "SIDECHAT_DATA_DIR": str(data_dir), "SIDECHAT_LOCAL_MODEL": "off"}
+
+
 @pytest.fixture
 def environment(tmp_path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k not in ("DJANGO_SETTINGS_MODULE", "DATABASE_URL", "REDIS_URL")}
-    return {**kept, "SIDECHAT_DATA_DIR": str(tmp_path), "SIDECHAT_LOCAL_MODEL": "off"}
+    return environment_of(tmp_path)
 
 
 def manage(environment: dict[str, str], *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
@@ -172,13 +176,7 @@ def serving(environment: dict[str, str], *arguments: str) -> Iterator[tuple[subp
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("served")
-    with serving(
-        {**os.environ, "DJANGO_SETTINGS_MODULE": "sidechat_web.settings", "SIDECHAT_DATA_DIR": str(folder)}
-    ) as (
-        _,
-        url,
-    ):
+    with serving(environment_of(tmp_path_factory.mktemp("served"))) as (_, url):
         yield url
 
 

@@ -40,7 +40,11 @@ class Command(BaseCommand):
         if migrate:
             self._migrate()
         if not is_loopback(host):
-            self._prepare_for_others(host)
+            self._require_sign_in(host)
+        if is_wildcard(host):
+            self.stdout.write(f"Answering to the names in SIDECHAT_ALLOWED_HOSTS: {', '.join(settings.ALLOWED_HOSTS)}")
+        else:
+            settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, in_url(host)]
         server = SidechatServer(self, host, port, open_browser=open)
         server.run()
         if server.failure:
@@ -54,20 +58,17 @@ class Command(BaseCommand):
             call_command("migrate", interactive=False, verbosity=0)
         connection.close()
 
-    def _prepare_for_others(self, host: str) -> None:
+    def _require_sign_in(self, host: str) -> None:
         """Nobody is signed in without a password on an address that others can reach."""
         settings.SIDECHAT_LOCAL_MODE = False
         if not any(user.has_usable_password() for user in User.objects.filter(is_active=True)):
+            elsewhere = "" if settings.DATA_DIR == settings.BASE_DIR / "data" else f" --data-dir {settings.DATA_DIR}"
             refuse(
                 self,
                 f"On {host} others can reach Sidechat, so it needs a user with a password first: "
-                "./sidechat user add NAME",
+                f"./sidechat user add NAME{elsewhere}",
             )
         connection.close()
-        if is_wildcard(host):
-            self.stdout.write(f"Answering to the names in SIDECHAT_ALLOWED_HOSTS: {', '.join(settings.ALLOWED_HOSTS)}")
-        else:
-            settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, f"[{host}]" if ":" in host else host]
 
 
 class SidechatServer(Server):  # type: ignore[misc]
@@ -113,7 +114,7 @@ class SidechatServer(Server):  # type: ignore[misc]
             await in_db(local_token)
         self.port = self.listening_addresses[0][1]
         await first_answer(self.host, self.port)
-        url = f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/"
+        url = f"http://{in_url(self.host)}:{self.port}/"
         self._command.stdout.write(f"Sidechat is at {url}")
         self._command.stdout.flush()
         if self._open_browser and has_display():
@@ -126,6 +127,10 @@ async def first_answer(host: str, port: int) -> None:
     writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     await reader.read()
     writer.close()
+
+
+def in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def is_loopback(host: str) -> bool:
