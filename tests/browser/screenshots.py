@@ -52,12 +52,15 @@ CUT = """Because a prefix that ends inside a turn can hold a tool call without i
 a history. Cutting at `turn/end` keeps every pair whole.
 
 It also means that the side never claims to know the answer that main is still writing."""
-REPAIR = (
-    """Starting from the handback: the repair offset is the torn frame’s first byte, so I record where each frame \
-starts while decoding. When the last frame does not end, the file is cut there and what was recovered of it is \
-written again as a whole frame. """
-    * 4
-)
+REPAIR = """Starting from the handback: the repair offset is the torn frame’s first byte, so I record where each \
+frame starts while decoding.
+
+When the last frame does not end, the file is cut there, and what was recovered of it is written again as a whole \
+frame, followed by the closers of the open turn. A file whose frames all end is left as it is.
+
+The tests tear one file at every byte and compare what a reader gets before and after the repair: the same events, \
+in the same order, and a log that can be appended to. Three of them hold a checksum that is wrong on purpose; those are \
+refused with the frame’s offset, as they were before."""
 
 LINES: Final[dict[str, tuple[str, int]]] = {
     "What must a refusal say?": (REFUSALS, 0),
