@@ -229,11 +229,11 @@ class Feed:
         for piece in pieces:
             key = (piece.turn, piece.step, piece.index)
             as_json = frames.delta(piece) if self._kinds.json else ""
-            as_html = self._extend(key, piece.text) if self._kinds.html else ""
+            as_html = self._extend(key, piece.offset, piece.text) if self._kinds.html else ""
             self._put(Frame(as_json, as_html, block=key, end=piece.offset + len(piece.text)))
 
-    def _extend(self, key: Key, text: str) -> str:
-        as_html = self._rendering.extend(key, self.blocks[key], text)
+    def _extend(self, key: Key, offset: int, text: str) -> str:
+        as_html = self._rendering.extend(key, self.blocks[key], offset, text)
         if not as_html and self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
         return as_html

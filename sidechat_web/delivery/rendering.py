@@ -18,7 +18,7 @@ from sidechat_web.core.events import (
     Replace,
 )
 from sidechat_web.render.items import Item
-from sidechat_web.render.stream import Streaming, streaming
+from sidechat_web.render.stream import Streaming, Update, streaming
 from sidechat_web.render.transcript import SessionInfo, Transcript, cited, render_items
 from sidechat_web.runtime.db import in_db
 from sidechat_web.storage import reading
@@ -49,6 +49,7 @@ class Rendering:
         self._transcript: Transcript | None = None
         self._folded = -1  # the seq up to which `_transcript` is folded
         self._streams: dict[Key, Streaming] = {}
+        self._fed: dict[Key, int] = {}  # how many code points of its block each stream has
 
     # -- entries ---------------------------------------------------------------------------------
 
@@ -81,12 +82,11 @@ class Rendering:
 
     # -- streaming blocks ------------------------------------------------------------------------
 
-    def extend(self, key: Key, block: Block, text: str) -> str:
-        """The frames for `text`, with which `block` ends now; empty where it cannot be shown well yet."""
-        stream = self._streams.get(key)
-        if stream is None:
+    def extend(self, key: Key, block: Block, offset: int, text: str) -> str:
+        """The frames for `text`, which `block` has at `offset`; empty where it cannot be shown well yet."""
+        if key not in self._streams:
             return "".join(self.flush(earlier) for earlier in list(self._streams)) + self.so_far(key, block)
-        return html.block(key, block.kind, stream.feed(text))
+        return html.block(key, block.kind, self._feed(key, block, offset, text))
 
     def flush(self, key: Key) -> str:
         """The frames for what is held back of a block."""
@@ -95,11 +95,19 @@ class Rendering:
 
     def so_far(self, key: Key, block: Block) -> str:
         """The frames that show a block to one who comes late."""
-        stream = self._streams.get(key)
-        if stream is None:
-            stream = self._streams[key] = streaming(block.kind != "tool-args")
-            stream.feed(block.text)
-        return html.block(key, block.kind, stream.so_far(), new=True)
+        if key not in self._streams:
+            self._streams[key], self._fed[key] = streaming(block.kind != "tool-args"), 0
+        if self._fed[key] < block.length:
+            self._feed(key, block, 0, block.text)
+        return html.block(key, block.kind, self._streams[key].so_far(), new=True)
+
+    def _feed(self, key: Key, block: Block, offset: int, text: str) -> list[Update]:
+        """Give the stream what it lacks up to the end of `text`: pieces may repeat, or come while nobody looks."""
+        fed, end = self._fed[key], offset + len(text)
+        if end <= fed:
+            return []
+        self._fed[key] = end
+        return self._streams[key].feed(text[fed - offset :] if fed >= offset else block.text[fed:end])
 
     def keep(self, keys: Iterable[Key]) -> None:
         """Forget all streaming blocks but these."""

@@ -5,14 +5,16 @@ The story is played on a real server; the model's lines are written here.
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
+from asyncio import StreamWriter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.faults.product import ROOT, Product, wait_for
-from tests.scripted_provider import ScriptedProvider
+from tests.scripted_provider import ScriptedProvider, Wire
 
 from .conftest import FLAGS
 
@@ -50,12 +52,15 @@ CUT = """Because a prefix that ends inside a turn can hold a tool call without i
 a history. Cutting at `turn/end` keeps every pair whole.
 
 It also means that the side never claims to know the answer that main is still writing."""
-REPAIR = (
-    """Starting from the handback: the repair offset is the torn frame’s first byte, so I record where each frame \
-starts while decoding. When the last frame does not end, the file is cut there and what was recovered of it is \
-written again as a whole frame. """
-    * 4
-)
+REPAIR = """Starting from the handback: the repair offset is the torn frame’s first byte, so I record where each \
+frame starts while decoding.
+
+When the last frame does not end, the file is cut there, and what was recovered of it is written again as a whole \
+frame, followed by the closers of the open turn. A file whose frames all end is left as it is.
+
+The tests tear one file at every byte and compare what a reader gets before and after the repair: the same events, \
+in the same order, and a log that can be appended to. Three of them hold a checksum that is wrong on purpose; those are \
+refused with the frame’s offset, as they were before."""
 
 LINES: Final[dict[str, tuple[str, int]]] = {
     "What must a refusal say?": (REFUSALS, 0),
@@ -68,15 +73,17 @@ LINES: Final[dict[str, tuple[str, int]]] = {
 
 
 class Storyteller(ScriptedProvider):
-    """Answers with the lines above."""
+    """Answers with the lines above, after a moment."""
 
-    async def _complete(self, request: dict[str, Any], writer: Any) -> None:
-        last = request["messages"][-1]
-        text, every = LINES.get(last["content"], ("", 0))
-        if text:
-            pace = f"[[every:{every}]]" if every else "[[after:900]]"
-            last["content"] = f"[[say:{text}]]{pace}"
-        await super()._complete(request, writer)
+    async def _wait(self, writer: StreamWriter, script: dict[str, str]) -> None:
+        await asyncio.sleep(0.9)
+
+    def _text(self, wire: Wire, script: dict[str, str]) -> str:
+        if wire.prompt not in LINES:
+            return super()._text(wire, script)
+        text, every = LINES[wire.prompt]
+        script["every"] = str(every)
+        return text
 
 
 def main() -> None:

@@ -10,8 +10,13 @@ WHY = f"[[every:40]][[say:{SIDE_WORDS}]] Why is that?"
 
 
 @pytest.fixture
-def other(talk):
-    return talk("hello", title="Another session")
+def title(request):
+    return f"Another {request.node.name}"
+
+
+@pytest.fixture
+def other(talk, title):
+    return talk("hello", title=title)
 
 
 def pane_text(page: Page, place: str) -> str:
@@ -23,7 +28,9 @@ def both_texts(page: Page) -> tuple[str, str]:
 
 
 def wait_until_said(page: Page, place: str, word: str) -> None:
-    expect(page.locator(f"#{place} .transcript").last).to_contain_text(word)
+    """Wait for a word of an answer, or of a note."""
+    said = page.locator(f"#{place} :is(.answer, .note)", has_text=word)
+    expect(said.first).to_be_visible(timeout=20_000)
 
 
 def wait_until_idle(page: Page) -> None:
@@ -44,7 +51,7 @@ def same_after_reload(page: Page) -> None:
     assert both_texts(page) == shown
 
 
-def test_by_mouse(open_page, other):
+def test_by_mouse(open_page, other, title):
     page = open_page("/new/")
     page.get_by_label("First message").fill(TELL)
     page.get_by_role("button", name="Send").click()
@@ -59,12 +66,12 @@ def test_by_mouse(open_page, other):
 
     story = page.url
     page.locator(f"#row-{other}").click()
-    expect(page.locator("#main h2")).to_have_text("Another session")
+    expect(page.locator("#main h2")).to_have_text(title)
     expect(page.locator("#side .pane")).to_have_count(0)
     page.go_back()
     wait_until_said(page, "side", "side9")
     page.go_forward()
-    expect(page.locator("#main h2")).to_have_text("Another session")
+    expect(page.locator("#main h2")).to_have_text(title)
     page.go_back()
     assert page.url == story
 
@@ -85,7 +92,7 @@ def test_by_mouse(open_page, other):
     same_after_reload(page)
 
 
-def test_by_keyboard(open_page, other):
+def test_by_keyboard(open_page, other, title):
     page = open_page("/new/")
     page.get_by_label("First message").focus()
     page.keyboard.insert_text(TELL)
@@ -99,15 +106,16 @@ def test_by_keyboard(open_page, other):
     expect(page.locator("#side .composer textarea")).to_be_focused()
 
     page.keyboard.press("Control+k")
-    page.keyboard.type("another")
+    page.keyboard.type(title)
     expect(page.locator("#rows a.row")).to_have_count(1)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    expect(page.locator("#main h2")).to_have_text("Another session")
+    expect(page.locator("#main h2")).to_have_text(title)
     page.go_back()
     wait_until_said(page, "side", "side79")
     wait_until_said(page, "main", "main119")
     wait_until_idle(page)
+    no_cross_talk(page)
 
     page.keyboard.press("Control+/")
     expect(page.locator("#side .composer textarea")).to_be_focused()
@@ -115,7 +123,6 @@ def test_by_keyboard(open_page, other):
     page.keyboard.press("Enter")
     expect(page.locator("#main .note")).to_contain_text("Conclusion:")
     wait_until_idle(page)
-    no_cross_talk(page)
     same_after_reload(page)
 
 
