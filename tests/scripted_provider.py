@@ -35,6 +35,7 @@ from typing import Any, Self
 from .scripted_wires import Chat, Messages, Wire
 
 _GARBAGE = ('data: {"choices": [{"delta":\n\n: a comment\n\n', "data: [1, 2]\n\ndata\n\nevent: ?\ndata: NaN\n\n")
+_MODELS = [{"id": name, "object": "model", "type": "model"} for name in ("scripted", "scripted-2")]
 _MARK = re.compile(r"\[\[(\w+)(?::(.*?))?\]\]", re.S)
 
 
@@ -46,6 +47,7 @@ class ScriptedProvider:
         self.bodies: list[bytes] = []
         self.handback = ""
         self.refusal_words = ""  # of a refusal with a status
+        self.models: Any = _MODELS
         self._failures: Counter[str] = Counter()  # by prompt
         self._lengths: dict[str, int] = {}  # of the history at a prompt's first request
         self._loop = asyncio.new_event_loop()
@@ -58,6 +60,7 @@ class ScriptedProvider:
         self._failures.clear()
         self._lengths.clear()
         self.handback = self.refusal_words = ""
+        self.models = _MODELS
 
     @property
     def base_url(self) -> str:
@@ -96,8 +99,7 @@ class ScriptedProvider:
 
     async def _route(self, path: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         if path.partition("?")[0].endswith("/models"):
-            models = [{"id": name, "object": "model", "type": "model"} for name in ("scripted", "scripted-2")]
-            return _json(writer, 200, {"object": "list", "data": models, "has_more": False})
+            return _json(writer, 200, {"object": "list", "data": self.models, "has_more": False})
         if not path.endswith(("/chat/completions", "/messages")):
             return _json(writer, 404, {"error": {"message": "no such path"}})
         self.bodies.append(body)

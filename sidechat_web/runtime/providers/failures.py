@@ -13,6 +13,7 @@ _LONGEST: Final = 2_000  # characters of a provider's words
 _KEY: Final = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf|pplx|nvapi)[-_][\w*.-]{8,}|\bAIza[\w-]{20,}|(?<=Bearer )\S{8,}|(?<=key=)[^&\s]{8,}"
 )
+_TAG: Final = re.compile(r"<[^>]*>")
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^\s/@]+@")
 
 
@@ -53,7 +54,7 @@ def refused(label: str, status: int, body: object, headers: Mapping[str, str]) -
 def words(body: object) -> str:
     """What a provider says in an error body, whatever its shape; empty where it says nothing."""
     if isinstance(body, str):
-        return body.strip()
+        return " ".join(_TAG.sub(" ", body).split()) if body.lstrip().startswith("<") else body.strip()
     if isinstance(body, list):
         return words(body[0]) if body else ""
     if not isinstance(body, dict):

@@ -61,7 +61,7 @@ class Sdk:
         sdk: Any = importlib.import_module(self.package)
         options = {"api_key": provider.api_key, "base_url": provider.base_url, "max_retries": 0, "timeout": timeout}
         with self._failures(sdk, provider), getattr(sdk, self.client)(**options) as client:
-            return [model.model_dump() for model in client.models.list()]
+            return [model.model_dump(warnings=False) for model in client.models.list()]
 
     @contextlib.contextmanager
     def _failures(self, sdk: Any, provider: Provider) -> Iterator[None]:
