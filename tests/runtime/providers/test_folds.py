@@ -244,14 +244,14 @@ def test_messages_finished_by_reason_or_by_end(last):
 
 KEYS = [
     "type", "index", "delta", "content_block", "message", "usage", "id", "name", "input", "text", "thinking",
-    "signature", "data", "partial_json", "stop_reason", "stop_details", "choices", "content", "reasoning_content", "tool_calls",
-    "function", "arguments", "finish_reason", "extra_content", "google", "thought_signature", "prompt_tokens",
-    "input_tokens", "output_tokens_details", "prompt_tokens_details",
+    "signature", "data", "partial_json", "stop_reason", "stop_details", "choices", "content",
+    "reasoning_content", "tool_calls", "function", "arguments", "finish_reason", "extra_content", "google",
+    "thought_signature", "prompt_tokens", "input_tokens", "output_tokens_details", "prompt_tokens_details",
 ]  # fmt: skip
 WORDS = [
     "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta",
-    "message_stop", "text", "thinking", "redacted_thinking", "tool_use", "text_delta", "thinking_delta", "input_json_delta",
-    "signature_delta", "tool_calls", "stop", "\ud83d", "",
+    "message_stop", "text", "thinking", "redacted_thinking", "tool_use", "text_delta", "thinking_delta",
+    "input_json_delta", "signature_delta", "tool_calls", "stop", "\ud83d", "",
 ]  # fmt: skip
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(WORDS))
 VALUES = st.recursive(
