@@ -12,7 +12,7 @@ What it answers is written in the last user message, so a test says what happens
     [[overflow]]      refuse with a context overflow while the history is as long as at the first request
     [[hang]]          send half, then nothing       [[malformed]] lines of garbage halfway
     [[silent]]        never answer at all           [[bytes]]    bytes that are not UTF-8 halfway
-    [[error]]         report an error at once       [[error:mid]] halfway, in the stream
+    [[error]]         report an error at once       [[error:mid]] halfway, [[error:first]] before the first word
     [[refuse]]        finish as a content filter    [[unfinished]] end without saying why
     [[beat:MS]]       a comment every MS milliseconds, ten of them, before the first word
 
@@ -136,6 +136,8 @@ class ScriptedProvider:
         if script.get("error") == "":
             return _chunks(writer, wire.broken("scripted error"))
         _chunks(writer, wire.begin())
+        if script.get("error") == "first":
+            return _chunks(writer, [*wire.open(), *wire.broken("scripted error")])
         if script.get("think"):
             _chunks(writer, wire.think(script["think"]))
         calls = [] if wire.after_tool else [argument for name, argument in marks if name == "call"]

@@ -36,8 +36,12 @@ def broken() -> ProviderFailure:
     return failure("the provider closed the stream before the answer was finished", "STREAM_BROKEN", retryable=True)
 
 
-def connection(label: str, cause: BaseException) -> ProviderFailure:
-    return failure(f"cannot reach {label}: {cause or type(cause).__name__}", "CONNECTION", retryable=True)
+def unreachable(label: str, cause: BaseException) -> ProviderFailure:
+    return failure(f"cannot reach {label}: {_said(cause)}", "CONNECTION", retryable=True)
+
+
+def disconnected(label: str, cause: BaseException) -> ProviderFailure:
+    return failure(f"the connection to {label} broke: {_said(cause)}", "CONNECTION", retryable=True)
 
 
 def refused(label: str, status: int, body: object, headers: Mapping[str, str]) -> ProviderFailure:
@@ -88,6 +92,10 @@ def retry_after_ms(headers: Mapping[str, str]) -> int | None:
         return max(0, int((until - datetime.now(UTC)).total_seconds() * 1000))
     except (KeyError, ValueError, TypeError):
         return None
+
+
+def _said(cause: BaseException) -> str:
+    return str(cause) or type(cause).__name__
 
 
 def _code(status: int) -> str:

@@ -40,6 +40,7 @@ class Sdk:
     async def payloads(self, provider: Provider, body: bytes, beat: Beat) -> AsyncGenerator[dict[str, Any], None]:
         """The decoded events of one answer. Raises ProviderFailure."""
         sdk = await asyncio.to_thread(importlib.import_module, self.package)
+        beat()  # the import is not the provider's silence
         with self._failures(sdk, provider):
             base_url = await local_model.base_url() if provider.name == LOCAL else provider.base_url
             client = _client(asyncio.get_running_loop(), self, base_url, provider.api_key)
@@ -76,9 +77,11 @@ class Sdk:
             body = e.message if e.body is None else e.body
             raise failures.refused(provider.label, e.status_code, body, e.response.headers) from None
         except sdk.APIConnectionError as e:
-            raise failures.connection(provider.label, e.__cause__ or e) from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as e:
-            raise failures.connection(provider.label, e) from None
+            raise failures.unreachable(provider.label, e.__cause__ or e) from None
+        except httpx2.InvalidURL as e:
+            raise failures.unreachable(provider.label, e) from None
+        except httpx2.HTTPError as e:
+            raise failures.disconnected(provider.label, e) from None
         except getattr(sdk, f"{self.client}Error") as e:
             raise failures.failure(str(e), "UNKNOWN") from None
         except UnicodeDecodeError:

@@ -125,6 +125,7 @@ FAULTS = [
     ("[[status:529]]", "error", "SERVER", 5, None),
     ("[[flaky:3]][[say:after all]]", "completed", None, 3, "after all"),
     ("[[error]]", "error", ..., 5, None),
+    ("[[error:first]]", "error", ..., 5, None),
     ("[[error:mid]][[say:one two three four]]", "error", ..., 0, "one two"),
     ("[[break]][[say:one two three four]]", "error", "CONNECTION", 0, "one two"),
     ("[[unfinished]][[say:one two]]", "error", "STREAM_BROKEN", 0, "one two"),
