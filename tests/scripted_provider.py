@@ -144,6 +144,7 @@ class ScriptedProvider:
         for index, call in enumerate(calls):
             name, _, arguments = call.partition(" ")
             _chunks(writer, wire.call(name, arguments, f"call_{len(self.bodies)}_{index}"))
+            _chunks(writer, _GARBAGE if "malformed" in script else ())
         text = self._text(wire, script)
         if not calls and not await self._words(wire, text, script, writer):
             return

@@ -65,6 +65,10 @@ class MessagesFold:
     def finished(self) -> bool:
         return self._over or bool(self._stop)
 
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._calls)
+
     def feed(self, payload: dict[str, Any]) -> Iterator[Chunk]:
         match payload.get("type"):
             case "message_start":

@@ -36,6 +36,11 @@ def broken() -> ProviderFailure:
     return failure("the provider closed the stream before the answer was finished", "STREAM_BROKEN", retryable=True)
 
 
+def damaged() -> ProviderFailure:
+    """A piece of an answer is lost that calls tools: their arguments may have a hole that nobody would notice."""
+    return failure("the provider sent a damaged piece of an answer that calls tools, so none was run", "STREAM_BROKEN")
+
+
 def unreachable(label: str, cause: BaseException) -> ProviderFailure:
     return failure(f"cannot reach {label}: {_said(cause)}", "CONNECTION", retryable=True)
 

@@ -37,8 +37,10 @@ class Sdk:
     path: str
     fold: Callable[[], Fold]
 
-    async def payloads(self, provider: Provider, body: bytes, beat: Beat) -> AsyncGenerator[dict[str, Any], None]:
-        """The decoded events of one answer. Raises ProviderFailure."""
+    async def payloads(
+        self, provider: Provider, body: bytes, beat: Beat
+    ) -> AsyncGenerator[dict[str, Any] | None, None]:
+        """The decoded events of one answer, None for one that was damaged. Raises ProviderFailure."""
         sdk = await asyncio.to_thread(importlib.import_module, self.package)
         beat()  # the import is not the provider's silence
         with self._failures(sdk, provider):
@@ -99,7 +101,7 @@ def _client(loop: asyncio.AbstractEventLoop, sdk: Sdk, base_url: str | None, api
 
 @lru_cache(maxsize=2)
 def _payload_stream(package: str) -> type[Any]:
-    """An SDK stream whose items are the decoded payloads; set `beat` on it before it is read."""
+    """An SDK stream whose items are `decoded` payloads; set `beat` on it before it is read."""
     base: Any = importlib.import_module(package).AsyncStream
 
     class PayloadStream(base[dict[str, Any]]):  # type: ignore[misc]
@@ -110,13 +112,13 @@ def _payload_stream(package: str) -> type[Any]:
                 self.beat()
                 yield piece
 
-        async def __stream__(self) -> AsyncIterator[dict[str, Any]]:
+        async def __stream__(self) -> AsyncIterator[dict[str, Any] | None]:
             try:
                 async for sse in self._decoder.aiter_bytes(self._pieces()):
                     if sse.data.startswith("[DONE]"):
                         break
-                    if (payload := decoded(sse.data)) is not None:
-                        yield payload
+                    if sse.data:
+                        yield decoded(sse.data)
             finally:
                 await self.response.aclose()
 

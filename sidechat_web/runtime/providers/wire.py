@@ -81,18 +81,21 @@ async def stream(provider: Provider, body: bytes) -> AsyncGenerator[Chunk, None]
 
 async def _chunks(provider: Provider, body: bytes) -> AsyncGenerator[Chunk, None]:
     sdk = sdk_of(provider)
-    fold = sdk.fold()
+    fold, damaged = sdk.fold(), False
     try:
         async with asyncio.timeout(settings.SIDECHAT_STREAM_IDLE_SECONDS) as idle:
             async with aclosing(sdk.payloads(provider, body, lambda: _prolong(idle))) as payloads:
                 async for payload in payloads:
-                    for chunk in fold.feed(payload):
+                    damaged = damaged or payload is None
+                    for chunk in fold.feed(payload or {}):
                         yield chunk
     except TimeoutError:
         seconds = settings.SIDECHAT_STREAM_IDLE_SECONDS
         raise failures.failure(f"the provider sent nothing for {seconds} seconds", "STREAM_IDLE") from None
     if not fold.finished:
         raise failures.broken()
+    if damaged and fold.has_calls:
+        raise failures.damaged()
     for chunk in fold.end():
         yield chunk
 

@@ -131,6 +131,7 @@ FAULTS = [
     ("[[unfinished]][[say:one two]]", "error", "STREAM_BROKEN", 0, "one two"),
     ("[[bytes]][[say:one two three four]]", "error", "STREAM_BROKEN", 0, "one two"),
     ("[[malformed]][[say:one two three four]]", "completed", None, 0, "one two three four"),
+    ("[[malformed]][[call:shell {}]]", "error", "STREAM_BROKEN", 0, None),
     ("[[refuse]][[say:one two]]", "error", "REFUSED", 0, "one two"),
     ("[[length]][[say:one two]]", "max-tokens", None, 0, "one two"),
     ("[[think:only thought]][[break]][[say:x]]", "error", "CONNECTION", 0, ""),
