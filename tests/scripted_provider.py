@@ -12,7 +12,7 @@ What it answers is written in the last user message, so a test says what happens
     [[overflow]]      refuse with a context overflow while the history is as long as at the first request
     [[hang]]          send half, then nothing       [[malformed]] lines of garbage halfway
     [[silent]]        never answer at all           [[bytes]]    bytes that are not UTF-8 halfway
-    [[error]]         report an error at once       [[error:mid]] halfway, in the stream
+    [[error]]         report an error at once       [[error:mid]] halfway, [[error:first]] before the first word
     [[refuse]]        finish as a content filter    [[unfinished]] end without saying why
     [[beat:MS]]       a comment every MS milliseconds, ten of them, before the first word
 
@@ -35,6 +35,7 @@ from typing import Any, Self
 from .scripted_wires import Chat, Messages, Wire
 
 _GARBAGE = ('data: {"choices": [{"delta":\n\n: a comment\n\n', "data: [1, 2]\n\ndata\n\nevent: ?\ndata: NaN\n\n")
+_MODELS = [{"id": name, "object": "model", "type": "model"} for name in ("scripted", "scripted-2")]
 _MARK = re.compile(r"\[\[(\w+)(?::(.*?))?\]\]", re.S)
 
 
@@ -46,6 +47,7 @@ class ScriptedProvider:
         self.bodies: list[bytes] = []
         self.handback = ""
         self.refusal_words = ""  # of a refusal with a status
+        self.models: Any = _MODELS
         self._failures: Counter[str] = Counter()  # by prompt
         self._lengths: dict[str, int] = {}  # of the history at a prompt's first request
         self._loop = asyncio.new_event_loop()
@@ -58,6 +60,7 @@ class ScriptedProvider:
         self._failures.clear()
         self._lengths.clear()
         self.handback = self.refusal_words = ""
+        self.models = _MODELS
 
     @property
     def base_url(self) -> str:
@@ -96,8 +99,7 @@ class ScriptedProvider:
 
     async def _route(self, path: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         if path.partition("?")[0].endswith("/models"):
-            models = [{"id": name, "object": "model", "type": "model"} for name in ("scripted", "scripted-2")]
-            return _json(writer, 200, {"object": "list", "data": models, "has_more": False})
+            return _json(writer, 200, {"object": "list", "data": self.models, "has_more": False})
         if not path.endswith(("/chat/completions", "/messages")):
             return _json(writer, 404, {"error": {"message": "no such path"}})
         self.bodies.append(body)
@@ -134,12 +136,15 @@ class ScriptedProvider:
         if script.get("error") == "":
             return _chunks(writer, wire.broken("scripted error"))
         _chunks(writer, wire.begin())
+        if script.get("error") == "first":
+            return _chunks(writer, [*wire.open(), *wire.broken("scripted error")])
         if script.get("think"):
             _chunks(writer, wire.think(script["think"]))
         calls = [] if wire.after_tool else [argument for name, argument in marks if name == "call"]
         for index, call in enumerate(calls):
             name, _, arguments = call.partition(" ")
             _chunks(writer, wire.call(name, arguments, f"call_{len(self.bodies)}_{index}"))
+            _chunks(writer, _GARBAGE if "malformed" in script else ())
         text = self._text(wire, script)
         if not calls and not await self._words(wire, text, script, writer):
             return

@@ -28,6 +28,9 @@ class Wire(Protocol):
 
     def error(self, status: int, message: str) -> dict[str, Any]: ...
     def begin(self) -> Iterator[str]: ...
+    def open(self) -> Iterator[str]:
+        """The start of a text that has no word yet, where the wire announces one."""
+
     def think(self, text: str) -> Iterator[str]: ...
     def word(self, text: str) -> Iterator[str]: ...
     def call(self, name: str, arguments: str, call_id: str) -> Iterator[str]: ...
@@ -54,6 +57,9 @@ class Chat:
 
     def begin(self) -> Iterator[str]:
         yield _data({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]})
+
+    def open(self) -> Iterator[str]:
+        yield from ()
 
     def think(self, text: str) -> Iterator[str]:
         yield self._delta({"reasoning_content": text})
@@ -121,10 +127,13 @@ class Messages:
         yield self._delta(type="signature_delta", signature=signature(text))
         yield from self._close()
 
-    def word(self, text: str) -> Iterator[str]:
+    def open(self) -> Iterator[str]:
         if not self._text_open:
             yield from self._block({"type": "text", "text": ""})
             self._text_open = True
+
+    def word(self, text: str) -> Iterator[str]:
+        yield from self.open()
         yield self._delta(type="text_delta", text=text)
 
     def call(self, name: str, arguments: str, call_id: str) -> Iterator[str]:

@@ -32,6 +32,7 @@ def variable(monkeypatch):
         (lambda n: env.integer(n, default=5, least=2), "3.5", "a whole number of at least 2"),
         (lambda n: env.integer(n, default=5, least=2), "٣", "a whole number of at least 2"),
         (lambda n: env.choice(n, ["a", "b"], default="a"), "c", "one of a, b"),
+        (lambda n: env.subset(n, ["a", "b"]), "a,c", "a comma-separated list out of a, b"),
         (lambda n: env.host_names(n, default=[]), "https://example.org", "host names without scheme or port"),
         (lambda n: env.host_names(n, default=[]), "example.org:80", "host names without scheme or port"),
         (lambda n: env.model(n), "openai/", "PROVIDER/MODEL"),

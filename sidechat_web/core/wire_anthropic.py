@@ -2,7 +2,7 @@
 
 `messages` comes last and only ever grows at its end while the header stays, so a request extends the one
 before it byte by byte up to the closing brackets. Whatever history a session has, also one that other
-providers' models made, becomes one that this wire accepts: see docs/decisions/0007-anthropic-wire.md.
+providers' models made, becomes one that this wire accepts: see docs/decisions/0009-messages.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Messages events to the log's stream chunks, tolerant of what servers leave out or add.
 
 What must go back with a block (a thinking block's signature, redacted thinking) is kept in the block
-itself: see docs/decisions/0006-provider-state.md.
+itself: see docs/decisions/0008-provider-state.md.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ class MessagesFold:
     @property
     def finished(self) -> bool:
         return self._over or bool(self._stop)
+
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._calls)
 
     def feed(self, payload: dict[str, Any]) -> Iterator[Chunk]:
         match payload.get("type"):

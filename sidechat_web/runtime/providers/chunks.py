@@ -20,6 +20,10 @@ class Fold(Protocol):
     def finished(self) -> bool:
         """Whether the provider said why it stopped; a stream that ends before is broken."""
 
+    @property
+    def has_calls(self) -> bool:
+        """Whether the answer calls tools."""
+
     def feed(self, payload: dict[str, Any]) -> Iterator[Chunk]: ...
 
     def end(self) -> Iterator[Chunk]:

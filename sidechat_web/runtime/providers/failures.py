@@ -13,6 +13,7 @@ _LONGEST: Final = 2_000  # characters of a provider's words
 _KEY: Final = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf|pplx|nvapi)[-_][\w*.-]{8,}|\bAIza[\w-]{20,}|(?<=Bearer )\S{8,}|(?<=key=)[^&\s]{8,}"
 )
+_TAG: Final = re.compile(r"<[^>]*>")
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^\s/@]+@")
 
 
@@ -35,8 +36,17 @@ def broken() -> ProviderFailure:
     return failure("the provider closed the stream before the answer was finished", "STREAM_BROKEN", retryable=True)
 
 
-def connection(label: str, cause: BaseException) -> ProviderFailure:
-    return failure(f"cannot reach {label}: {cause or type(cause).__name__}", "CONNECTION", retryable=True)
+def damaged() -> ProviderFailure:
+    """A piece of an answer is lost that calls tools: their arguments may have a hole that nobody would notice."""
+    return failure("the provider sent a damaged piece of an answer that calls tools, so none was run", "STREAM_BROKEN")
+
+
+def unreachable(label: str, cause: BaseException) -> ProviderFailure:
+    return failure(f"cannot reach {label}: {_said(cause)}", "CONNECTION", retryable=True)
+
+
+def disconnected(label: str, cause: BaseException) -> ProviderFailure:
+    return failure(f"the connection to {label} broke: {_said(cause)}", "CONNECTION", retryable=True)
 
 
 def refused(label: str, status: int, body: object, headers: Mapping[str, str]) -> ProviderFailure:
@@ -53,7 +63,7 @@ def refused(label: str, status: int, body: object, headers: Mapping[str, str]) -
 def words(body: object) -> str:
     """What a provider says in an error body, whatever its shape; empty where it says nothing."""
     if isinstance(body, str):
-        return body.strip()
+        return " ".join(_TAG.sub(" ", body).split()) if body.lstrip().startswith("<") else body.strip()
     if isinstance(body, list):
         return words(body[0]) if body else ""
     if not isinstance(body, dict):
@@ -87,6 +97,10 @@ def retry_after_ms(headers: Mapping[str, str]) -> int | None:
         return max(0, int((until - datetime.now(UTC)).total_seconds() * 1000))
     except (KeyError, ValueError, TypeError):
         return None
+
+
+def _said(cause: BaseException) -> str:
+    return str(cause) or type(cause).__name__
 
 
 def _code(status: int) -> str:

@@ -31,6 +31,10 @@ class ChatFold:
     def finished(self) -> bool:
         return bool(self._finish)
 
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._calls)
+
     def feed(self, payload: dict[str, Any]) -> Iterator[Chunk]:
         if payload.get("error"):
             raise _reported(payload["error"])

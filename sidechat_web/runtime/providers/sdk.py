@@ -37,9 +37,12 @@ class Sdk:
     path: str
     fold: Callable[[], Fold]
 
-    async def payloads(self, provider: Provider, body: bytes, beat: Beat) -> AsyncGenerator[dict[str, Any], None]:
-        """The decoded events of one answer. Raises ProviderFailure."""
+    async def payloads(
+        self, provider: Provider, body: bytes, beat: Beat
+    ) -> AsyncGenerator[dict[str, Any] | None, None]:
+        """The decoded events of one answer, None for one that was damaged. Raises ProviderFailure."""
         sdk = await asyncio.to_thread(importlib.import_module, self.package)
+        beat()  # the import is not the provider's silence
         with self._failures(sdk, provider):
             base_url = await local_model.base_url() if provider.name == LOCAL else provider.base_url
             client = _client(asyncio.get_running_loop(), self, base_url, provider.api_key)
@@ -61,7 +64,7 @@ class Sdk:
         sdk: Any = importlib.import_module(self.package)
         options = {"api_key": provider.api_key, "base_url": provider.base_url, "max_retries": 0, "timeout": timeout}
         with self._failures(sdk, provider), getattr(sdk, self.client)(**options) as client:
-            return [model.model_dump() for model in client.models.list()]
+            return [model.model_dump(warnings=False) for model in client.models.list()]
 
     @contextlib.contextmanager
     def _failures(self, sdk: Any, provider: Provider) -> Iterator[None]:
@@ -76,9 +79,11 @@ class Sdk:
             body = e.message if e.body is None else e.body
             raise failures.refused(provider.label, e.status_code, body, e.response.headers) from None
         except sdk.APIConnectionError as e:
-            raise failures.connection(provider.label, e.__cause__ or e) from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as e:
-            raise failures.connection(provider.label, e) from None
+            raise failures.unreachable(provider.label, e.__cause__ or e) from None
+        except httpx2.InvalidURL as e:
+            raise failures.unreachable(provider.label, e) from None
+        except httpx2.HTTPError as e:
+            raise failures.disconnected(provider.label, e) from None
         except getattr(sdk, f"{self.client}Error") as e:
             raise failures.failure(str(e), "UNKNOWN") from None
         except UnicodeDecodeError:
@@ -96,7 +101,7 @@ def _client(loop: asyncio.AbstractEventLoop, sdk: Sdk, base_url: str | None, api
 
 @lru_cache(maxsize=2)
 def _payload_stream(package: str) -> type[Any]:
-    """An SDK stream whose items are the decoded payloads; set `beat` on it before it is read."""
+    """An SDK stream whose items are `decoded` payloads; set `beat` on it before it is read."""
     base: Any = importlib.import_module(package).AsyncStream
 
     class PayloadStream(base[dict[str, Any]]):  # type: ignore[misc]
@@ -107,13 +112,13 @@ def _payload_stream(package: str) -> type[Any]:
                 self.beat()
                 yield piece
 
-        async def __stream__(self) -> AsyncIterator[dict[str, Any]]:
+        async def __stream__(self) -> AsyncIterator[dict[str, Any] | None]:
             try:
                 async for sse in self._decoder.aiter_bytes(self._pieces()):
                     if sse.data.startswith("[DONE]"):
                         break
-                    if (payload := decoded(sse.data)) is not None:
-                        yield payload
+                    if sse.data:
+                        yield decoded(sse.data)
             finally:
                 await self.response.aclose()
 

@@ -60,26 +60,44 @@ def sdk_of(provider: Provider) -> Sdk:
 
 
 async def stream(provider: Provider, body: bytes) -> AsyncGenerator[Chunk, None]:
-    """The answer's chunks as they arrive. Raises ProviderFailure; after the first chunk it is never retryable."""
+    """The answer's chunks as they arrive. Raises ProviderFailure; after the first chunk it is never retryable.
+
+    A block's start waits for what follows it, so that an answer which broke before it said anything is tried again.
+    """
+    waiting: list[Chunk] = []
+    started = False
+    try:
+        async with aclosing(_chunks(provider, body)) as chunks:
+            async for chunk in chunks:
+                waiting.append(chunk)
+                if chunk["type"] != "block-start":
+                    started = True
+                    for ready in waiting:
+                        yield ready
+                    waiting.clear()
+    except ProviderFailure as e:
+        raise failures.redacted(e, [provider.api_key], retryable=e.retryable and not started) from None
+
+
+async def _chunks(provider: Provider, body: bytes) -> AsyncGenerator[Chunk, None]:
     sdk = sdk_of(provider)
-    fold, started = sdk.fold(), False
+    fold, damaged = sdk.fold(), False
     try:
         async with asyncio.timeout(settings.SIDECHAT_STREAM_IDLE_SECONDS) as idle:
             async with aclosing(sdk.payloads(provider, body, lambda: _prolong(idle))) as payloads:
                 async for payload in payloads:
-                    for chunk in fold.feed(payload):
-                        started = True
+                    damaged = damaged or payload is None
+                    for chunk in fold.feed(payload or {}):
                         yield chunk
-        if not fold.finished:
-            raise failures.broken()
-        for chunk in fold.end():
-            started = True
-            yield chunk
     except TimeoutError:
         seconds = settings.SIDECHAT_STREAM_IDLE_SECONDS
         raise failures.failure(f"the provider sent nothing for {seconds} seconds", "STREAM_IDLE") from None
-    except ProviderFailure as e:
-        raise failures.redacted(e, [provider.api_key], retryable=e.retryable and not started) from None
+    if not fold.finished:
+        raise failures.broken()
+    if damaged and fold.has_calls:
+        raise failures.damaged()
+    for chunk in fold.end():
+        yield chunk
 
 
 def _prolong(idle: asyncio.Timeout) -> None:
