@@ -33,6 +33,9 @@ class ChatMessages:
     program = PROGRAM
     header_line = b""
     patience = None
+    grows = False
+    offset = 0
+    length = 0
 
     def __init__(self, stream: BinaryIO, name: str | None) -> None:
         self.name = name
@@ -74,12 +77,13 @@ class ChatMessages:
         yield from self._told(told, len(self._messages))
 
     def more(self, stream: BinaryIO) -> Iterator[Line]:
-        raise LogUnreadable("a document of messages does not grow", file=self.name)
+        raise AssertionError("a document of messages does not grow")
 
     def settle(self) -> Iterator[Line]:
         return iter(())
 
     def _told(self, told: Retelling, number: int) -> Iterator[Line]:
+        self.length = told.at
         for event in told.take():
             yield Line(number, codec.encode(event), event.seq, event.seq, event.time, event.time, event)
 

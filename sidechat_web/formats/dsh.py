@@ -36,6 +36,7 @@ class DshLog:
 
     program = "dsh"
     patience = None
+    grows = True
 
     def __init__(self, stream: BinaryIO, name: str | None = None) -> None:
         self.name = name
@@ -50,6 +51,10 @@ class DshLog:
         self._scan = Scan(len(self.header_line) + 1, source.compressed)
         self._judge = _Judge(record)
         self.header = header_of(record)
+
+    @property
+    def length(self) -> int:
+        return self._scan.next_seq
 
     @property
     def lost(self) -> list[str]:

@@ -44,13 +44,25 @@ class Incoming(Protocol):
     """A log that is being read. What was given out is provisional until an iteration has ended: a refusal may
     come with the last byte (see LogRefused). Read it whole with `lines`, or as it grows with `more`.
 
-    `header_line` is empty where the log is told anew in our own events; `program` names who wrote it.
+    `header_line` is empty where the log is told anew in our own events; `program` names who wrote it. Where the
+    file does not `grow`, it can only be read whole.
     """
 
     name: str | None
     program: str
     header: Header
     header_line: bytes
+    grows: bool
+
+    @property
+    def length(self) -> int:
+        """How many events were given so far."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """The byte of the file from which `more` reads on."""
+        ...
 
     @property
     def lost(self) -> list[str]:

@@ -55,13 +55,22 @@ class ToldLog:
     def __init__(self, stream: BinaryIO, name: str | None, teller: Teller) -> None:
         self.name, self.program = name, teller.program
         self._teller = teller
-        self._source = Plaintext(stream)
-        self._pieces = iter(self._source)
+        source = Plaintext(stream)
+        self.grows = not source.compressed
+        self._pieces = iter(source)
         self._splitter = _Splitter()
         self._unread: list[tuple[int, bytes | None]] = []
         self._pauses: list[int] = []
         self._paused = False  # nothing came since the last pause
         self.header = self._find_header()
+
+    @property
+    def length(self) -> int:
+        return self._teller.told.at
+
+    @property
+    def offset(self) -> int:
+        return self._splitter.end
 
     @property
     def lost(self) -> list[str]:
@@ -89,10 +98,10 @@ class ToldLog:
         yield from self.settle()
 
     def more(self, stream: BinaryIO) -> Iterator[Line]:
+        assert self.grows
         yield from self._take_ahead()
-        if self._source.compressed:
-            raise LogUnreadable("a compressed file of this kind does not grow", file=self.name)
-        stream.seek(self._splitter.drop_tail())
+        self._splitter.drop_tail()
+        stream.seek(self.offset)
         while piece := stream.read(_READ):
             yield from self._take(piece)
         self._splitter.drop_tail()
@@ -162,7 +171,7 @@ class _Splitter:
 
     def __init__(self) -> None:
         self.number = 0  # of the last line that ended
-        self._end = 0  # its last byte, exclusive
+        self.end = 0  # its last byte, exclusive
         self._fragment: list[bytes] = []
         self._size = 0
 
@@ -171,7 +180,7 @@ class _Splitter:
         for part in ended:
             size = self._size + len(part)
             text = b"".join([*self._fragment, part]) if size <= MAX_LINE_BYTES else None
-            self.number, self._end = self.number + 1, self._end + size + 1
+            self.number, self.end = self.number + 1, self.end + size + 1
             self._fragment, self._size = [], 0
             yield self.number, text
         self._size += len(rest)
@@ -180,10 +189,9 @@ class _Splitter:
         else:
             self._fragment = []
 
-    def drop_tail(self) -> int:
-        """Forget what follows the last line that ended; returns the byte where that begins."""
+    def drop_tail(self) -> None:
+        """Forget what follows the last line that ended."""
         self._fragment, self._size = [], 0
-        return self._end
 
 
 def _parsed(text: bytes | None) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 A bell on a session starts its next turn, if none is open and something waits; many processes may hear
 the same bell, and the transaction that opens the turn lets one win. A slow round (every few seconds)
-finds what no bell announced: turns of dead runners, waiting input, requests to stop.
+finds what no bell announced: turns of dead runners, waiting input, requests to stop, imports by other processes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sidechat_web.storage.models import Injection, QueueItem, Session
 
 from . import compaction, hooks, live, repair
 from .db import in_db
+from .elsewhere import Elsewhere
 from .flusher import Flusher
 from .presence import Presence, alive
 from .providers.catalog import NoModel
@@ -36,6 +37,7 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._presence = Presence()
         self._flusher = Flusher()
+        self._elsewhere = Elsewhere()
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._runs: dict[str, TurnRun] = {}
@@ -135,6 +137,8 @@ class Runner:
         for stopped in await in_db(_stops_among, list(self._runs)):
             if stopped in self._runs:
                 self._runs[stopped].stop()
+        for session_id in await in_db(self._elsewhere.grown):
+            live.ring(session_id, "log")
 
     def _leave(self) -> None:
         repair.repair_abandoned(alive() - {self._presence.id})
