@@ -88,7 +88,7 @@ def read(
         **_place(session, found[-1].seq if more else session.next_seq - 1),
         events=found,
         more=more,
-        streamed=_open_blocks(session) if blocks else [],
+        streamed=_open_blocks(session) if blocks or session.read_only else [],  # a mirror's stream is in its log alone
         queue=_queue(session) if "queue" in topics else None,
         merges=merge_back.merges_of(session) if "merges" in topics else None,
     )

@@ -86,7 +86,8 @@ class _Check:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._native_from = max(session.base, session.foreign_length)
+        foreign = session.foreign_length if session.header_line else 0  # what was told anew is ours
+        self._native_from = max(session.base, foreign)
         self._head = Head()
         self._surface = Surface()
         self._turns = Turns()

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from sidechat_web.core import codec, rules
 from sidechat_web.core import events as ev
@@ -22,47 +21,50 @@ from sidechat_web.core.surface import Nodes
 
 from . import legacy
 from .header import header_fault, header_of, parse_header
-from .plaintext import FrameEnd, Plaintext
+from .incoming import Line
+from .plaintext import FrameEnd, Plaintext, whole_frames
 from .scan import MAX_LINE_BYTES, Scan, Scanned, TornTail
 
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of an accepted log: an event, or several chunk events with seqs `first..last`.
-
-    `text` is verbatim, without the newline. `event` is None for chunks; where `upgraded`, it has
-    today's shape and the text an older one. `latest` is the latest time of the line's events.
-    """
-
-    number: int
-    text: bytes
-    first: int
-    last: int
-    time: int
-    latest: int
-    event: Event | None
-    upgraded: bool = False
-
-    def events(self) -> list[Event]:
-        """All events of the line, chunks unpacked."""
-        return codec.decode(self.text) if self.event is None else [self.event]
+_READ: Final = 1 << 16
 
 
 class DshLog:
-    """One log file. Its header is refused by the constructor, everything else by `lines()`; see LogRefused."""
+    """One log file. Its header is refused by the constructor, everything else by `lines()`; see LogRefused.
+
+    `offset` is the byte from which `more` reads on: the end of the last good line, or of the last whole frame.
+    """
+
+    program = "dsh"
+    patience = None
+    grows = True
 
     def __init__(self, stream: BinaryIO, name: str | None = None) -> None:
         self.name = name
         self.torn: TornTail | None = None  # known once `lines()` has ended
         try:
             source = Plaintext(stream)
-            self.header_line, self._pieces = _header_line(source)
+            self.header_line, self.offset, self._pieces = _header_line(source)
             record = parse_header(self.header_line)
         except LogRefused as refusal:
             raise _named(refusal, name, 1) from None
+        self._compressed = source.compressed
         self._scan = Scan(len(self.header_line) + 1, source.compressed)
         self._judge = _Judge(record)
         self.header = header_of(record)
+
+    @property
+    def length(self) -> int:
+        return self._scan.next_seq
+
+    @property
+    def lost(self) -> list[str]:
+        return [] if self.torn is None else ["the unfinished end of the file"]
+
+    def recall(self, known: dict[str, Any]) -> None:
+        """The lines depend on nothing but the file."""
+
+    def known(self) -> dict[str, Any]:
+        return {}
 
     def lines(self) -> Iterator[Line]:
         """The lines in order; can be consumed once."""
@@ -71,11 +73,35 @@ class DshLog:
                 if isinstance(piece, FrameEnd):
                     self._scan.frame_ended(piece)
                 else:
-                    yield from filter(None, map(self._judge.line, self._scan.take(piece)))
+                    yield from self._taken(piece)
             self.torn = self._scan.finished()
             self._judge.settle()
         except LogRefused as refusal:
             raise _named(refusal, self.name, refusal.line) from None
+
+    def more(self, stream: BinaryIO) -> Iterator[Line]:
+        """Lines that are whole, of a compressed log only those in whole frames: a writer may be at work on the rest."""
+        try:
+            if self._compressed:
+                for text, end in whole_frames(stream, self.offset):
+                    yield from self._taken(text)
+                    self._scan.check()
+                    self.offset = end
+            else:
+                stream.seek(self.offset)
+                while piece := stream.read(_READ):
+                    yield from self._taken(piece)
+                self.offset = self._scan.drop_tail()
+            self._judge.settle()
+        except LogRefused as refusal:
+            raise _named(refusal, self.name, refusal.line) from None
+
+    def settle(self) -> Iterator[Line]:
+        """Nothing: such a log says itself where a turn ends."""
+        return iter(())
+
+    def _taken(self, piece: bytes) -> Iterator[Line]:
+        return filter(None, map(self._judge.line, self._scan.take(piece)))
 
 
 class _Phase(IntEnum):
@@ -186,17 +212,20 @@ def _unrepairable(record: dict[str, Any]) -> str | None:
     return None
 
 
-def _header_line(source: Plaintext) -> tuple[bytes, Iterator[bytes | FrameEnd]]:
-    """The first line, and the pieces after it. In a compressed log it has a frame of its own."""
+def _header_line(source: Plaintext) -> tuple[bytes, int, Iterator[bytes | FrameEnd]]:
+    """The first line, the byte where what follows it begins, and the pieces from there.
+
+    In a compressed log it has a frame of its own.
+    """
     pieces = iter(source)
     held = bytearray()
     for piece in pieces:
         if isinstance(piece, FrameEnd):
-            return _framed(bytes(held), piece), pieces
+            return _framed(bytes(held), piece), piece.end, pieces
         held += piece
         if not source.compressed and b"\n" in piece:
             line, rest = bytes(held).split(b"\n", 1)
-            return line, itertools.chain([rest], pieces)
+            return line, len(line) + 1, itertools.chain([rest], pieces)
         if len(held) > MAX_LINE_BYTES:
             break
     raise LogUnreadable("empty, or the header line does not end")

@@ -21,7 +21,7 @@ _FRAME_BYTES: Final = 1 << 18  # of plain text in one compressed frame
 def export_dsh(session: Session, compress: bool = False) -> Iterator[bytes]:
     """The log in pieces. An imported log that nothing was added to leaves byte for byte as it came in."""
     session = Session.objects.get(pk=session.pk)
-    verbatim = untouched(session)
+    verbatim = untouched(session) and bool(session.header_line)
     lines = (line.text if verbatim else line.exported() for line in stored_lines(session))
     batches = _batches(line + b"\n" for line in lines)
     header = header_line(session) + b"\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from typing import BinaryIO, Final
 
 import zstandard
@@ -17,6 +18,7 @@ from sidechat_web.core.errors import LogUnreadable
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _READ: Final = 1 << 16
+_FIRST_TEXT: Final = 1 << 18
 _MAX_WINDOW: Final = 1 << 27
 _EXPANSION_FREE: Final = 1 << 26  # plain text up to this size may come from any number of bytes
 _EXPANSION_LIMIT: Final = 1000
@@ -24,9 +26,10 @@ _EXPANSION_LIMIT: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class FrameEnd:
-    """The end of a frame that began at byte `start`; an incomplete one is the last."""
+    """A frame's end at byte `end`, exclusive; it began at `start`. An incomplete frame is the last."""
 
     start: int
+    end: int
     complete: bool
 
 
@@ -43,7 +46,7 @@ class Plaintext:
 
     def __iter__(self) -> Iterator[bytes | FrameEnd]:
         if self.compressed:
-            yield from _frames(self._source)
+            yield from _frames(self._source, self._head)
             return
         piece = self._head
         while piece:
@@ -51,11 +54,41 @@ class Plaintext:
             piece = self._source.read(_READ)
 
 
+def first_text(head: bytes) -> bytes:
+    """The plain text of a file that begins with `head`, its first line at least where that is whole."""
+    if not head.startswith(MAGIC):
+        return head
+    held = bytearray()
+    try:
+        for piece in Plaintext(BytesIO(head)):
+            held += b"" if isinstance(piece, FrameEnd) else piece
+            if b"\n" in held or len(held) > _FIRST_TEXT:
+                break
+    except LogUnreadable:
+        pass
+    return bytes(held)
+
+
+def whole_frames(stream: BinaryIO, start: int) -> Iterator[tuple[bytes, int]]:
+    """`(text, end)` of each complete frame from byte `start` on; `end` is exclusive. Raises LogUnreadable."""
+    stream.seek(start)
+    source = _Source(stream, start)
+    held = bytearray()
+    for piece in _frames(source, source.read(len(MAGIC))):
+        if not isinstance(piece, FrameEnd):
+            held += piece
+            if len(held) > _EXPANSION_FREE:
+                raise LogUnreadable(f"a frame of more than {_EXPANSION_FREE} bytes of text")
+        elif piece.complete:
+            yield bytes(held), piece.end
+            held.clear()
+
+
 class _Source:
     """Reads of an exact length, shorter only at the end of the file."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self.offset = 0
+    def __init__(self, stream: BinaryIO, offset: int = 0) -> None:
+        self.offset = offset
         self._stream = stream
 
     def read(self, size: int) -> bytes:
@@ -88,8 +121,9 @@ class _Decoder:
         return not self.failed and self._decoder.eof
 
 
-def _frames(source: _Source) -> Iterator[bytes | FrameEnd]:
-    start, magic, given = 0, MAGIC, 0
+def _frames(source: _Source, magic: bytes) -> Iterator[bytes | FrameEnd]:
+    """The frames from where `magic` was read."""
+    start, given = source.offset - len(magic), 0
     while magic:
         complete = False
         if len(magic) == len(MAGIC):
@@ -104,7 +138,7 @@ def _frames(source: _Source) -> Iterator[bytes | FrameEnd]:
                     yield piece
             except StopIteration as end:
                 complete = end.value
-        yield FrameEnd(start, complete)
+        yield FrameEnd(start, source.offset, complete)
         if not complete:
             return
         start = source.offset

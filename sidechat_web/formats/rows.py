@@ -14,7 +14,7 @@ from sidechat_web.storage import log as log_writer
 from sidechat_web.storage.models import Event, Session
 
 from . import storable
-from .dsh import Line
+from .incoming import Line
 
 _BATCH_ROWS: Final = 1000
 _BATCH_BYTES: Final = 1 << 22

@@ -47,6 +47,7 @@ class Scan:
         self.number = 1  # of the line last taken; the header is line 1
         self._compressed = compressed
         self._offset = self._good_end = header_bytes
+        self._good_number = 1
         self._fragment: list[bytes] = []
         self._fragment_bytes = 0
         self._issue: LogUnreadable | None = None
@@ -65,7 +66,7 @@ class Scan:
                 except ValueError as error:
                     self._issue = LogUnreadable(str(error), line=self.number)
                 else:
-                    self.next_seq, self._good_end = found.last + 1, self._offset
+                    self.next_seq, self._good_end, self._good_number = found.last + 1, self._offset, self.number
                     yield found
                     continue
             self._reject_damage(text)
@@ -77,6 +78,17 @@ class Scan:
         self._whole_frames_seq = self.next_seq
         torn_record = LogUnreadable("a complete frame ends inside a record", line=self.number + 1)
         self._unclean = self._issue or (torn_record if self._fragment_bytes else None)
+
+    def check(self) -> None:
+        """Raise what is wrong in the whole frames that were taken; a line may still go on in the next."""
+        if self._issue is not None:
+            raise self._issue
+
+    def drop_tail(self) -> int:
+        """Forget what follows the last good line, so that reading can go on there; returns that byte."""
+        self._fragment, self._fragment_bytes, self._issue = [], 0, None
+        self._offset, self.number = self._good_end, self._good_number
+        return self._good_end
 
     def finished(self) -> TornTail | None:
         """The torn tail, if any. Raises LogUnreadable where complete frames hold anything but whole records."""

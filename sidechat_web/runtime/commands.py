@@ -151,7 +151,12 @@ def branch(parent: Session, cut: int, *, kind: str, drafts: list[Draft], title: 
 
 @transaction.atomic
 def rename(session: Session, title: str) -> None:
-    _title(log.lock(session.pk), title)
+    """Name the session: an event of its log, or beside it where another program writes the log."""
+    session = log.lock(session.pk)
+    if session.read_only:
+        Session.objects.filter(pk=session.pk).update(title=_checked_title(title))
+    else:
+        _title(session, title)
     ring_after_commit(session.pk, "row")
 
 
@@ -244,10 +249,14 @@ def check_workspace(cwd: str | None) -> None:
 
 
 def _title(session: Session, title: str) -> None:
+    log.append_locked(session, [ev.session_title(_checked_title(title), [], {"kind": "user"})])
+
+
+def _checked_title(title: str) -> str:
     title = " ".join(title.split())[:MAX_TITLE_CHARS]
     if not title:
         raise SidechatError("the title is empty", "empty_text")
-    log.append_locked(session, [ev.session_title(title, [], {"kind": "user"})])
+    return title
 
 
 def _inherited_head(parent: Session, cut: int) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Turns as asyncio tasks of this process.
 
 A bell on a session starts its next turn, if none is open and something waits; many processes may hear
-the same bell, and the transaction that opens the turn lets one win. Where turns are jobs, a worker's
-runner starts them when it is handed a job instead (`jobs.py`). A slow round (every few seconds) finds what
-nothing announced: turns of dead runners, waiting input, requests to stop.
+            self.stop_turn(stopped)
+        for session_id in await in_db(self._elsewhere.grown):
+            live.ring(session_id, "log")
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sidechat_web.storage.models import Injection, QueueItem, Session
 
 from . import compaction, dispatch, hooks, jobs, live, repair
 from .db import in_db
+from .elsewhere import Elsewhere
 from .flusher import Flusher
 from .presence import Presence, alive
 from .providers.catalog import NoModel
@@ -41,6 +42,7 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._presence = Presence()
         self._flusher = Flusher()
+        self._elsewhere = Elsewhere()
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._runs: dict[str, TurnRun] = {}
@@ -147,6 +149,8 @@ class Runner:
             run.wake()
         for stopped in await in_db(_stops_among, list(self._runs)):
             self.stop_turn(stopped)
+        for session_id in await in_db(self._elsewhere.grown):
+            live.ring(session_id, "log")
 
     def _leave(self) -> None:
         repair.repair_abandoned(alive() - {self._presence.id})

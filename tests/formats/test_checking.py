@@ -7,6 +7,7 @@ from django.core.management import CommandError, call_command
 from sidechat_web.core import codec
 from sidechat_web.core import events as ev
 from sidechat_web.formats.checking import faults
+from sidechat_web.formats.stored import header_line
 from sidechat_web.storage import log
 from sidechat_web.storage.ids import new_id
 from sidechat_web.storage.models import Event, Segment, Session
@@ -98,7 +99,9 @@ def test_a_broken_rule_is_named_with_its_event(session, drafts, expected):
 def test_time_must_not_go_back_in_our_own_logs(session):
     stored(session, *GOOD, time=lambda seq: T - seq)
     assert ("time", 1) in found(session)
-    Session.objects.filter(pk=session.pk).update(foreign_length=len(GOOD), imported=True)
+    Session.objects.filter(pk=session.pk).update(
+        foreign_length=len(GOOD), imported=True, header_line=header_line(session)
+    )
     assert found(session) == []
 
 

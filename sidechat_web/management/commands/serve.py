@@ -8,6 +8,8 @@ import logging
 import os
 import sys
 import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from daphne.endpoints import build_endpoint_description_strings
@@ -19,7 +21,8 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from twisted.internet.defer import Deferred
 
-from sidechat_web.accounts import local_token
+from sidechat_web.accounts import local_token, local_user
+from sidechat_web.management.mirroring import Mirroring
 from sidechat_web.management.refusal import refuse
 from sidechat_web.runtime.db import in_db
 
@@ -35,8 +38,19 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=8000, help="0 = any free one (default: %(default)s)")
         parser.add_argument("--migrate", action="store_true", help="bring the database up to date first")
         parser.add_argument("--open", action="store_true", help="open the page in the browser")
+        parser.add_argument(
+            "--mirror",
+            metavar="DIR",
+            type=Path,
+            action="append",
+            default=[],
+            help="follow a directory of other programs' sessions for the local user; may be given again",
+        )
 
-    def handle(self, *, host: str, port: int, migrate: bool, open: bool, **options: Any) -> None:
+    def handle(self, *, host: str, port: int, migrate: bool, open: bool, mirror: list[Path], **options: Any) -> None:
+        for directory in mirror:
+            if not directory.is_dir():
+                refuse(self, f"--mirror {directory}: not a directory")
         if migrate:
             self._migrate()
         if not is_loopback(host):
@@ -45,7 +59,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Answering to the names in SIDECHAT_ALLOWED_HOSTS: {', '.join(settings.ALLOWED_HOSTS)}")
         else:
             settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, in_url(host)]
-        server = SidechatServer(self, host, port, open_browser=open)
+        server = SidechatServer(self, host, port, open_browser=open, mirrored=mirror)
         server.run()
         if server.failure:
             refuse(self, server.failure)
@@ -76,7 +90,9 @@ class SidechatServer(Server):  # type: ignore[misc]
 
     connections: dict[Any, dict[str, Any]]
 
-    def __init__(self, command: BaseCommand, host: str, port: int, *, open_browser: bool) -> None:
+    def __init__(
+        self, command: BaseCommand, host: str, port: int, *, open_browser: bool, mirrored: Sequence[Path] = ()
+    ) -> None:
         from sidechat_web.asgi import application
 
         endpoints = build_endpoint_description_strings(host=host, port=port)
@@ -85,6 +101,8 @@ class SidechatServer(Server):  # type: ignore[misc]
         self.failure = ""
         self._command = command
         self._open_browser = open_browser
+        self._mirrored = mirrored
+        self._mirroring: Mirroring | None = None
 
     def listen_error(self, failure: Any) -> None:
         self.failure = (
@@ -96,11 +114,16 @@ class SidechatServer(Server):  # type: ignore[misc]
     def kill_all_applications(self) -> Any:
         """Called when the reactor is to stop: end our work first, then Daphne's connections."""
         self.connections = {p: details for p, details in self.connections.items() if "application_instance" in details}
-        ended = Deferred.fromFuture(asyncio.ensure_future(self.application.stop()))
+        ended = Deferred.fromFuture(asyncio.ensure_future(self._stop()))
         return ended.addBoth(lambda _: super(SidechatServer, self).kill_all_applications())
 
     def _begin(self) -> None:
         self._starting = asyncio.get_event_loop().create_task(self._start())
+
+    async def _stop(self) -> None:
+        if self._mirroring is not None:
+            await self._mirroring.stop()
+        await self.application.stop()
 
     async def _start(self) -> None:
         try:
@@ -112,6 +135,9 @@ class SidechatServer(Server):  # type: ignore[misc]
             return
         if settings.SIDECHAT_LOCAL_MODE:
             await in_db(local_token)
+        if self._mirrored:
+            self._mirroring = Mirroring(await in_db(local_user), self._mirrored)
+            self._mirroring.start()
         self.port = self.listening_addresses[0][1]
         await first_answer(self.host, self.port)
         url = f"http://{in_url(self.host)}:{self.port}/"
