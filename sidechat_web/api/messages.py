@@ -10,7 +10,7 @@ from ninja import Router, Status
 from sidechat_web.runtime import commands, queue
 from sidechat_web.storage import reading
 
-from . import auth, schemas
+from . import auth, quoting, schemas
 from .lossless import json_response
 
 router = Router(tags=["messages"], exclude_unset=True)
@@ -26,5 +26,6 @@ def list_messages(request: HttpRequest, session_id: str) -> HttpResponse:
 @router.post("/sessions/{session_id}/messages", response={202: schemas.Accepted})
 def send_message(request: HttpRequest, session_id: str, body: schemas.NewMessage) -> Status[Any]:
     """Accept a message; it is durable before the answer."""
-    item = commands.say(auth.session(request, session_id, write=True), body.text, body.mode)
+    session = auth.session(request, session_id, write=True)
+    item = commands.say(session, body.text, body.mode, quotes=quoting.resolve(request, body.quotes, session))
     return Status(202, {"item": queue.as_json(item)})

@@ -71,11 +71,27 @@ class SessionChange(Body):
     pinned: StrictBool | None = None
 
 
+class Quote(Body):
+    """A selection: `text` as it was selected in the message at `seq`; of a text that still streams, the last seq.
+
+    `session` is the one that was read, where it is not the one that the call itself names.
+    """
+
+    seq: Seq
+    text: Said
+    comment: Text | None = None
+    session: str | None = None
+
+
 class NewMessage(Body):
-    """`queue`: a turn of its own. `steer`: before the running turn's next request."""
+    """`queue`: a turn of its own. `steer`: before the running turn's next request.
+
+    `quotes` stand numbered before the text, which may then be blank; a long one is cut with a mark.
+    """
 
     text: Said
     mode: Mode = "queue"
+    quotes: list[Quote] | None = None
 
 
 class QueueChange(Body):
@@ -101,13 +117,27 @@ class NewFork(Body):
     title: Title | None = None
     model: ModelId | None = None
     text: Said | None = None
+    quotes: list[Quote] | None = None
+
+
+class Renewal(Body):
+    """Title and model are the old side's where none is named."""
+
+    title: Title | None = None
+    model: ModelId | None = None
+    text: Said | None = None
+    quotes: list[Quote] | None = None
 
 
 class NewMerge(Body):
-    """Without `text` the side is asked for the note."""
+    """Without `text` the side is asked for the note.
+
+    `steer`: into the running turn, before its next request. `sides`: one note out of several sides of one parent.
+    """
 
     text: Said | None = None
     steer: StrictBool = False
+    sides: list[str] | None = None
 
 
 class Retraction(Body):
@@ -224,9 +254,12 @@ class RequestBody(Request):
 
 
 class QueueItem(Answer):
+    """`quotes` are the references of the quotes in `text`, by number."""
+
     id: str
     mode: Mode
     text: str
+    quotes: list[dict[str, Any]] = Omitted()
 
 
 class Accepted(Answer):

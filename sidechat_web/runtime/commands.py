@@ -6,6 +6,7 @@ Each leaves durable rows and rings a bell after the commit. Refusals are Sidecha
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -21,6 +22,7 @@ from sidechat_web.storage.models import QueueItem, Segment, Session
 
 from . import dispatch, headers, hooks, live, queue
 from .providers import catalog
+from .quotes import Quote, Quoted, compose, references_of
 
 MAX_TEXT_CHARS = 1_000_000
 MAX_TITLE_CHARS = 200
@@ -46,14 +48,22 @@ def create(
 
 
 @transaction.atomic
-def say(session: Session, text: str, mode: str = "queue") -> QueueItem:
-    """Accept a message: durable when this returns. It starts a turn, waits for one, or steers the running one."""
+def say(session: Session, text: str, mode: str = "queue", *, quotes: Sequence[Quote] = ()) -> QueueItem:
+    """Accept a message: durable when this returns. It starts a turn, waits for one, or steers the running one.
+
+    With `quotes` the text may be blank.
+    """
+    return _accept(session, compose(quotes, text) if quotes else Quoted(text, []), mode)
+
+
+def _accept(session: Session, said: Quoted, mode: str = "queue") -> QueueItem:
     session = lock_writable(session)
-    check_text(text)
+    check_text(said.text)
     if mode not in QueueItem.Mode.values:
         raise SidechatError(f"mode must be queue or steer, not {mode!r}", "bad_mode")
     catalog.provider_of(headers.of(session)["config"])
-    item = queue.put(session, queue.user_draft(text), mode=mode)
+    source = {"quotes": said.references} if said.references else {}
+    item = queue.put(session, queue.user_draft(said.text, **source), mode=mode)
     Session.objects.filter(pk=session.pk).update(updated_at=max(now_ms(), session.updated_at))
     dispatch.enqueue(session.pk)
     return item
@@ -81,14 +91,20 @@ def continue_(session: Session) -> QueueItem:
 
 @transaction.atomic
 def fork(
-    session: Session, *, at_seq: int | None = None, title: str = "", model: str = "", text: str | None = None
+    session: Session,
+    *,
+    at_seq: int | None = None,
+    title: str = "",
+    model: str = "",
+    text: str | None = None,
+    quotes: Sequence[Quote] = (),
 ) -> Session:
     """An ordinary session from `session`'s stable prefix, or from the boundary at the message `at_seq`."""
     parent = log.lock(session.pk)
     cut = boundary_of(parent, at_seq)
     child = branch(parent, cut, kind=Session.Kind.FORK, drafts=hooks.prelude(parent, cut), title=title, model=model)
-    if text is not None:
-        say(child, text)
+    if text is not None or quotes:
+        say(child, text or "", quotes=quotes)
     return child
 
 
@@ -102,7 +118,7 @@ def retry(session: Session, seq: int, text: str | None = None) -> Session:
     start = reading.tail(parent, 1, before=seq, types=[ev.TURN_START])
     cut = start[0].seq if start else 0
     child = branch(parent, cut, kind=Session.Kind.FORK, drafts=hooks.prelude(parent, cut))
-    say(child, ev.text_of(said.data) if text is None else text)
+    _accept(child, Quoted(ev.text_of(said.data) if text is None else text, references_of(said.data)))
     return child
 
 

@@ -12,6 +12,8 @@ from sidechat_web.core.events import Draft
 from sidechat_web.storage.ids import new_id
 from sidechat_web.storage.models import QueueItem, Session
 
+from .quotes import references_of
+
 
 def pending(session: Session) -> QuerySet[QueueItem]:
     """What waits, in order: the user's messages and what plug-ins asked for."""
@@ -32,8 +34,9 @@ def put(session: Session, draft: Draft, *, mode: str = "queue", first: bool = Fa
     )
 
 
-def user_draft(text: str) -> Draft:
-    return ev.user_message(new_id(), ev.text_blocks(text))
+def user_draft(text: str, **source: Any) -> Draft:
+    """A user's message; `source` adds to where it came from."""
+    return ev.user_message(new_id(), ev.text_blocks(text), {"kind": "user", **source})
 
 
 def draft_of(item: QueueItem) -> Draft:
@@ -86,4 +89,6 @@ def _move(item: QueueItem, position: int) -> None:
 
 
 def as_json(item: QueueItem) -> dict[str, Any]:
-    return {"id": item.pk, "mode": item.mode, "text": item.text}
+    """`{id, mode, text, quotes?}`."""
+    quotes = references_of(item.message)
+    return {"id": item.pk, "mode": item.mode, "text": item.text, **({"quotes": quotes} if quotes else {})}

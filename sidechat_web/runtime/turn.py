@@ -26,7 +26,7 @@ from sidechat_web.storage.ids import new_id
 from sidechat_web.storage.log import ChunkBatch
 from sidechat_web.storage.models import Session
 
-from . import approvals, compaction, headers, hooks, injections, live, queue, requests
+from . import approvals, compaction, headers, hooks, injections, live, queue, quotes, requests
 from .adoption import adopt
 from .db import in_db
 from .flusher import Bodies, Flusher
@@ -172,7 +172,7 @@ def _fallback_title(session: Session, message: ev.Event) -> list[Draft]:
     """A first title from the first thing said, so that no session stays nameless."""
     if session.title or message.type != ev.USER_MESSAGE:
         return []
-    words = " ".join(ev.text_of(message.data).split())
+    words = " ".join(quotes.own_words(message.data).split())
     title = words if len(words) <= 60 else words[:60].rsplit(" ", 1)[0] + "…"
     return [ev.session_title(title, [message.seq], {"kind": "fallback"})] if title else []
 

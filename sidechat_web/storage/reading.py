@@ -65,6 +65,17 @@ def tail(session: Session, limit: int, *, before: int | None = None, types: Sequ
     return out
 
 
+def count(session: Session, *, after: int = -1, stop: int | None = None, types: Sequence[str]) -> int:
+    """How many events of these types (no chunks) stand at `after < seq < stop`."""
+    total = 0
+    for span in spans(session):
+        low, high = max(after + 1, span.start), min(_NO_END if stop is None else stop, span.stop)
+        if low < high:
+            rows = Event.objects.filter(session_id=span.origin, chunk=False, type__in=types)
+            total += rows.filter(seq__gte=low, seq__lt=high).count()
+    return total
+
+
 def event(session: Session, seq: int) -> LogEvent | None:
     """The one event at `seq`, chunk or not; None outside the log."""
     return next(events(session, after=seq - 1, stop=seq + 1, chunks=True), None)

@@ -100,3 +100,35 @@ def test_what_is_no_note_is_not_retracted(ann, session):
 
 def test_only_sides_are_promoted(ann, session):
     assert refusal(ann.post(f"/sessions/{session.pk}/promote")) == (409, "not_a_side")
+
+
+def test_quotes_of_a_first_message_are_from_the_parent(ann, session):
+    answer = 4
+    body = {"text": "why?", "quotes": [{"seq": answer, "text": "Because", "comment": "really"}]}
+    child = ann.post(f"/sessions/{session.pk}/fork", body).json()
+    [item] = ann.get(f"/sessions/{child['id']}/queue").json()["items"]
+    assert item["text"] == "Quote 1:\n> Because\n\nComment on quote 1: really\n\nwhy?"
+    assert item["quotes"] == [{"session": session.log_id, "seq": answer, "start": 0}]
+
+
+@pytest.mark.parametrize("body", [{"title": "New"}, {"text": "And now?"}, None])
+def test_renewed_side_starts_where_the_parent_is_now(ann, session, body):
+    old = ann.post(f"/sessions/{session.pk}/fork", {"atSeq": 3, "title": "Old"}).json()
+    answer = ann.post(f"/sessions/{old['id']}/renew", body)
+    assert answer.status_code == 201
+    new = answer.json()
+    assert (new["seedLength"], new["parentSession"]) == (session.next_seq, session.log_id)
+    assert new["title"] == ((body or {}).get("title") or "Old")
+    assert refusal(ann.post(f"/sessions/{new['id']}/renew")) == (409, "nothing_new")
+
+
+def test_only_sides_with_a_parent_are_renewed(ann, session):
+    assert refusal(ann.post(f"/sessions/{session.pk}/renew")) == (409, "not_a_side")
+    old = ann.post(f"/sessions/{session.pk}/fork", {"atSeq": 3}).json()
+    ann.delete(f"/sessions/{session.pk}?sides=keep")
+    assert refusal(ann.post(f"/sessions/{old['id']}/renew")) == (409, "parent_gone")
+    assert refusal(ann.post(f"/sessions/{old['id']}/renew", {"atSeq": 3})) == (422, "invalid")
+
+
+def test_strangers_renew_nothing(bob, session):
+    assert refusal(bob.post(f"/sessions/{session.pk}/renew")) == (404, "not_found")

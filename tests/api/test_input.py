@@ -115,3 +115,47 @@ def test_compaction_is_asked_for(ann, session):
     assert (answer.status_code, answer.json()) == (202, {"status": "idle"})
     session.refresh_from_db()
     assert session.compact_requested
+
+
+def test_message_with_quotes(ann, session):
+    path = f"/sessions/{session.pk}/messages"
+    side = ann.post(f"/sessions/{session.pk}/fork").json()
+    quotes = [{"seq": 4, "text": "Because."}, {"seq": 4, "text": "use", "comment": "this", "session": side["id"]}]
+    item = ann.post(path, {"text": "", "quotes": quotes}).json()["item"]
+    assert item["text"] == "Quote 1:\n> Because.\n\nQuote 2:\n> use\n\nComment on quote 2: this"
+    assert [(q["session"], q["seq"], q["start"]) for q in item["quotes"]] == [
+        (session.log_id, 4, 0),
+        (session.log_id, 4, 4),  # which the side inherited
+    ]
+
+
+@pytest.mark.parametrize(
+    ("quotes", "expected"),
+    [
+        ([{"seq": 99, "text": "x"}], (422, "bad_seq")),
+        ([{"seq": 3, "text": " "}], (422, "empty_quote")),
+        ([{"seq": 3, "text": "x"}] * 21, (422, "too_many_quotes")),
+        ([{"seq": -1, "text": "x"}], (422, "invalid")),
+        ([{"text": "x"}], (422, "invalid")),
+        ([{"seq": 3}], (422, "invalid")),
+        ([{"seq": 3, "text": "x", "more": 1}], (422, "invalid")),
+        ("x", (422, "invalid")),
+        ([{"seq": 3, "text": "x", "session": "a" * 26}], (404, "not_found")),
+        ([{"seq": 3, "text": "x", "session": "../x"}], (404, "not_found")),
+    ],
+)
+def test_bad_quotes_are_refused(ann, session, quotes, expected):
+    assert refusal(ann.post(f"/sessions/{session.pk}/messages", {"text": "why?", "quotes": quotes})) == expected
+
+
+def test_nobody_quotes_from_what_is_not_theirs(bob, session):
+    mine = bob.post("/sessions").json()
+    quotes = [{"seq": 3, "text": "x", "session": session.pk}]
+    answer = bob.post(f"/sessions/{mine['id']}/messages", {"text": "why?", "quotes": quotes})
+    assert refusal(answer) == (404, "not_found")
+
+
+@pytest.mark.parametrize("quotes", [None, []])
+def test_no_quotes_are_no_quotes(ann, session, quotes):
+    item = ann.post(f"/sessions/{session.pk}/messages", {"text": "why?", "quotes": quotes}).json()["item"]
+    assert item == {"id": item["id"], "mode": "queue", "text": "why?"}

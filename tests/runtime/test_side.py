@@ -1,7 +1,6 @@
 """The side session: fork, frame, first request, gate, merge, retract, promote, delete."""
 
 import asyncio
-import hashlib
 import json
 
 import pytest
@@ -9,72 +8,31 @@ from asgiref.sync import sync_to_async
 
 from sidechat_web.core import events as ev
 from sidechat_web.core.errors import SidechatError, TurnOpen
-from sidechat_web.runtime import commands
 from sidechat_web.runtime.sidechat import frame, merge_back, side
-from sidechat_web.storage import reading
-from sidechat_web.storage.models import Event, Session
+from sidechat_web.storage.models import Session
 from tests.conftest import idle
 
-create = sync_to_async(commands.create)
-say = sync_to_async(commands.say)
-stop = sync_to_async(commands.stop)
-delete = sync_to_async(commands.delete)
-fork = sync_to_async(commands.fork)
-open_side = sync_to_async(side.open_side)
-promote = sync_to_async(side.promote)
-knows = sync_to_async(side.knows)
-merge = sync_to_async(merge_back.merge)
-retract = sync_to_async(merge_back.retract)
-merges_of = sync_to_async(merge_back.merges_of)
-merged_into = sync_to_async(merge_back.merged_into)
-
-
-@sync_to_async
-def rows(session, **k):
-    session.refresh_from_db()
-    return list(reading.events(session, **k))
-
-
-@sync_to_async
-def texts(session):
-    session.refresh_from_db()
-    return [ev.text_of(m) for m in reading.surface(session).messages()]
-
-
-@sync_to_async
-def digest(session):
-    session.refresh_from_db()
-    return hashlib.sha256(b"\n".join(reading.lines(session))).hexdigest()
-
-
-@sync_to_async
-def count_rows():
-    return Event.objects.count()
-
-
-async def talked(owner, turns=1):
-    session = await create(owner)
-    for n in range(turns):
-        await say(session, f"main question {n + 1}")
-        await idle(session)
-    return session
-
-
-async def state_of(merge_row):
-    [found] = [m for m in await merges_of(merge_row.side) if m["id"] == merge_row.pk]
-    return found
-
-
-async def settled(merge_row, seconds=20):
-    async with asyncio.timeout(seconds):
-        while (found := await state_of(merge_row))["state"] in ("drafting", "pending"):
-            await asyncio.sleep(0.02)
-    return found
-
-
-def handbacks(events):
-    return [e for e in events if frame.form_of(e) == frame.HANDBACK]
-
+from .side_story import (
+    asked,
+    count_rows,
+    create,
+    delete,
+    digest,
+    fork,
+    handbacks,
+    knows,
+    merge,
+    merged_into,
+    open_side,
+    promote,
+    retract,
+    rows,
+    say,
+    settled,
+    talked,
+    texts,
+    until_open,
+)
 
 # --- fork and framing ---
 
@@ -179,13 +137,6 @@ async def test_a_side_cannot_act_and_a_promoted_one_is_not_gated(running, owner)
 
 
 # --- merge ---
-
-
-async def asked(owner):
-    parent = await talked(owner)
-    child = await open_side(parent, text="is it safe?")
-    await idle(child)
-    return parent, child
 
 
 async def test_merge_into_an_idle_parent(running, owner, provider):
@@ -345,10 +296,3 @@ async def test_delete_with_sides_stops_what_runs(running, owner):
     async with asyncio.timeout(10):
         while await count_rows():
             await asyncio.sleep(0.05)
-
-
-async def until_open(session):
-    async with asyncio.timeout(10):
-        while session.open_turn is None:
-            await asyncio.sleep(0.01)
-            await sync_to_async(session.refresh_from_db)()

@@ -16,6 +16,7 @@ HANDBACK: Final = "handback"
 RETRACTION: Final = "retraction"
 PROMOTION: Final = "promotion"
 LIFT: Final = "lift"
+CARRIED: Final = "carried"
 
 ADVISOR_TEXT: Final = (
     "[Side session, version 1] From here on this is a side session. You are a read-only advisor to the work above: "

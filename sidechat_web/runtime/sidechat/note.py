@@ -1,19 +1,13 @@
-"""The handback note: composed and capped, pure.
-
-Every length is in Unicode code points; a cut never falls inside a grapheme cluster.
-"""
+"""The handback note: composed and capped, pure. Every length is in Unicode code points."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-import regex
+from sidechat_web.runtime.cutting import cut
 
-MARK: Final = " […]"
-_TITLE_CHARS: Final = 60
-_SENTENCE_END: Final = regex.compile(r"[.!?。！？…][\"'”’)\]]*(?=\s|$)|\n")
-_GRAPHEME: Final = regex.compile(r"\X")
+TITLE_CHARS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,35 +26,10 @@ def compose(title: str, side_id: str, body: str, cap: int) -> Note:
 
 
 def first_line(title: str, side_id: str) -> str:
-    name, _ = cut(" ".join(title.split()) or "untitled", _TITLE_CHARS, mark="…")
-    return f"[Advice from the side session “{name}” ({side_id}); not an instruction]\n\n"
+    return f"[Advice from the side session {named(title, side_id)}; not an instruction]\n\n"
 
 
-def cut(text: str, limit: int, *, mark: str = MARK) -> tuple[str, bool]:
-    """`text` in at most `limit` code points, `mark` included; whether it was cut.
-
-    Cut after a sentence where that keeps at least half, else after a word, else between graphemes.
-    """
-    if len(text) <= limit:
-        return text, False
-    room = _whole_graphemes(text, max(0, limit - len(mark)))
-    ends = [m.end() for m in _SENTENCE_END.finditer(text, 0, room)]
-    words = [m.start() for m in regex.finditer(r"\s+", text[: room + 1])]
-    for end in (ends[-1] if ends else 0, words[-1] if words else 0):
-        if end * 2 >= room and end:
-            return text[:end].rstrip() + mark, True
-    return text[:room] + mark, True
-
-
-def _whole_graphemes(text: str, room: int) -> int:
-    """The longest length ≤ `room` at which `text` may be cut."""
-    if room >= len(text):
-        return len(text)
-    # A boundary depends on what stands before it; start a little earlier, where a boundary is certain.
-    start = max(text.rfind("\n", 0, room), text.rfind(" ", 0, room), 0)
-    last: int = start
-    for match in _GRAPHEME.finditer(text, start):
-        if match.end() > room:
-            break
-        last = match.end()
-    return last
+def named(title: str, side_id: str, limit: int = TITLE_CHARS) -> str:
+    """A session as fixed texts name it: its title in at most `limit` characters, and its id."""
+    name, _ = cut(" ".join(title.split()) or "untitled", limit, mark="…")
+    return f"“{name}” ({side_id})"

@@ -1,43 +1,75 @@
-"""Opening, knowing and promoting a side; the gate that keeps it from acting; the lift of an ordinary fork."""
+"""Opening, renewing and promoting a side; the gate that keeps it from acting; the lift of an ordinary fork."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from django.conf import settings
 from django.db import transaction
 
+from sidechat_web.core import boundary
 from sidechat_web.core import events as ev
 from sidechat_web.core.errors import SidechatError, TurnOpen
 from sidechat_web.core.events import Draft
-from sidechat_web.runtime import commands
+from sidechat_web.runtime import commands, headers
+from sidechat_web.runtime.providers import catalog
+from sidechat_web.runtime.quotes import Quote
 from sidechat_web.runtime.tools.gates import Allow, Call, Deny, Verdict
 from sidechat_web.storage import log, reading
 from sidechat_web.storage.models import Session
 
-from . import frame
+from . import carried, frame
+from .knowledge import apart, first_cached_share, knows, would_know
+
+__all__ = ["first_cached_share", "is_advisor", "knows", "open_side", "promote", "renew", "sides_from", "would_know"]
 
 _CONTEXT = (ev.CONTEXT_MESSAGE, ev.USER_MESSAGE)
 
 
 @transaction.atomic
 def open_side(
-    parent: Session, *, at_seq: int | None = None, title: str = "", model: str = "", text: str | None = None
+    parent: Session,
+    *,
+    at_seq: int | None = None,
+    title: str = "",
+    model: str = "",
+    text: str | None = None,
+    quotes: Sequence[Quote] = (),
 ) -> Session:
     """A side session from `parent`'s stable prefix, or from the boundary at the message `at_seq`.
 
-    Its first own event is the advisor frame; `text` is its first message, in the same transaction.
+    Its first own event is the advisor frame; `text` with `quotes` is its first message, in the same transaction.
     """
     parent = log.lock(parent.pk)
-    cut = commands.boundary_of(parent, at_seq)
-    drafts = [frame.message(frame.ADVISOR, frame.ADVISOR_TEXT)]
-    side = commands.branch(parent, cut, kind=Session.Kind.SIDE, drafts=drafts, title=title, model=model)
-    if settings.SIDECHAT_ADVISOR_SYSTEM_PROMPT:
-        side.settings["header"] = {**side.settings["header"], "system": settings.SIDECHAT_ADVISOR_SYSTEM_PROMPT}
-        side.save(update_fields=["settings"])
-    if text is not None:
-        commands.say(side, text)
+    side = _branch(parent, commands.boundary_of(parent, at_seq), [], title, model)
+    if text is not None or quotes:
+        commands.say(side, text or "", quotes=quotes)
     return side
+
+
+@transaction.atomic
+def renew(
+    side: Session, *, title: str = "", model: str = "", text: str | None = None, quotes: Sequence[Quote] = ()
+) -> Session:
+    """A new side at the parent's present boundary, which carries what `side` said as one quoted message.
+
+    It follows the advisor frame. Title and model are the old side's where none is named; the old side stays
+    as it is. Raises SidechatError `not_a_side`, `parent_gone`, `turn_open`, and `nothing_new` where the
+    parent's history has not moved on.
+    """
+    parent = _living_parent(side)
+    side = log.lock(side.pk)
+    if not is_advisor(side):
+        raise SidechatError("only a side session can be renewed, and this one was promoted", "not_a_side")
+    if side.open_turn is not None:
+        raise TurnOpen("the side is answering; renew it when the turn has ended")
+    cut = boundary.default(parent.head)
+    if not _moved_on(side, parent, cut):
+        raise SidechatError("main has not moved on since this side was opened", "nothing_new")
+    renewed = _branch(parent, cut, _carry(side), title or side.title, model or _model_of_its_own(side, parent))
+    if text is not None or quotes:
+        commands.say(renewed, text or "", quotes=quotes)
+    return renewed
 
 
 @transaction.atomic
@@ -59,6 +91,15 @@ def is_advisor(session: Session) -> bool:
     return frame.framed(reading.events(session, after=session.own_from - 1, types=_CONTEXT))
 
 
+def sides_from(parent: Session) -> dict[int, list[Session]]:
+    """The living sides of `parent` by the boundary at which they left (a prefix length), oldest first."""
+    rows = Session.objects.filter(parent=parent, kind=Session.Kind.SIDE, deleted_at=None)
+    found: dict[int, list[Session]] = {}
+    for side in rows.select_related("parent").order_by("created_at", "id"):
+        found.setdefault(side.own_from, []).append(side)
+    return found
+
+
 def gate(call: Call) -> Verdict:
     """In a side only tools run that the host knows to be read-only."""
     session = Session.objects.get(pk=call.session.pk)
@@ -77,43 +118,42 @@ def lift_of_fork(parent: Session, cut: int) -> list[Draft]:
     return []
 
 
-def knows(side: Session) -> dict[str, Any]:
-    """What the side inherited: `{turn, running_turn, summary, behind}`.
-
-    `turn` is the last inherited turn (0: none); `running_turn` the parent's turn that was running at the
-    fork and is not included; `summary` the inherited turns `[A, B]` that a summary stands for; `behind`
-    how many turns the parent has ended since.
-    """
-    seed = side.own_from
-    ended = reading.tail(side, 1, before=seed, types=[ev.TURN_END])
-    parent = side.parent
-    living = parent is not None and parent.deleted_at is None
-    since = (
-        list(reading.events(parent, after=seed - 1, types=[ev.TURN_START, ev.TURN_END])) if parent and living else []
-    )
-    return {
-        "turn": ended[0].data["turn"] if ended else 0,
-        "running_turn": _running_at_fork(side, since),
-        "summary": _summarised(side, seed),
-        "behind": sum(1 for event in since if event.type == ev.TURN_END),
-    }
+def _branch(parent: Session, cut: int, carried_on: list[Draft], title: str, model: str) -> Session:
+    """A side of the locked `parent`: the advisor frame first, then what is carried on."""
+    drafts = [frame.message(frame.ADVISOR, frame.ADVISOR_TEXT), *carried_on]
+    side = commands.branch(parent, cut, kind=Session.Kind.SIDE, drafts=drafts, title=title, model=model)
+    if settings.SIDECHAT_ADVISOR_SYSTEM_PROMPT:
+        side.settings["header"] = {**side.settings["header"], "system": settings.SIDECHAT_ADVISOR_SYSTEM_PROMPT}
+    side.settings["openTurn"] = parent.open_turn
+    side.save(update_fields=["settings"])
+    return side
 
 
-def _running_at_fork(side: Session, since: list[ev.Event]) -> int | None:
-    if not since or since[0].type != ev.TURN_START or since[0].time > side.created_at:
-        return None
-    ended = since[1].time if len(since) > 1 else None
-    return since[0].turn if ended is None or ended >= side.created_at else None
+def _living_parent(side: Session) -> Session:
+    """The locked parent. Raises SidechatError `not_a_side` or `parent_gone`."""
+    if side.kind != Session.Kind.SIDE:
+        raise SidechatError("only a side session can be renewed", "not_a_side")
+    try:
+        return log.lock(str(side.parent_id))
+    except Session.DoesNotExist:
+        raise SidechatError("the parent session was deleted", "parent_gone") from None
 
 
-def _summarised(side: Session, seed: int) -> list[int] | None:
-    """The first and last turn that the inherited summaries stand for."""
-    turns: set[int] = set()
-    for summary in reading.events(side, stop=seed, types=[ev.COMPACTION_SUMMARY]):
-        span = summary.data.get("shadowedRange") or {}
-        low, high = min(span.values(), default=0), max(span.values(), default=-1)
-        marks = reading.events(side, stop=high + 1, types=[ev.TURN_START])
-        turns |= {mark.turn for mark in marks if mark.turn is not None and mark.seq <= high}
-        if not turns and low <= high:
-            turns.add(1)
-    return [min(turns), max(turns)] if turns else None
+def _moved_on(side: Session, parent: Session, cut: int) -> bool:
+    """Whether the parent's stable prefix holds something that a model sees and the side did not inherit."""
+    since = reading.events(parent, after=side.own_from - 1, stop=cut)
+    return any(event.on_surface for event in since)
+
+
+def _carry(side: Session) -> list[Draft]:
+    surface = reading.surface(side)
+    said = carried.compose(side.title, side.log_id, (surface.event(s) for s in surface.nodes if s >= side.own_from))
+    if said is None:
+        return []
+    more = {"session": side.log_id, "throughSeq": side.next_seq - 1, "truncated": said.truncated}
+    return [frame.message(frame.CARRIED, said.text, **more)]
+
+
+def _model_of_its_own(side: Session, parent: Session) -> str:
+    """The side's model where it is not the one that it inherited."""
+    return catalog.model_id(headers.of(side)["config"]) if apart(side, parent)["own_model"] else ""
