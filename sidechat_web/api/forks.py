@@ -25,12 +25,20 @@ def fork_session(request: HttpRequest, session_id: str, body: schemas.NewFork | 
     parent = auth.session(request, session_id)
     wanted = body or schemas.NewFork()
     make = open_side if wanted.side else commands.fork
-    child = make(parent, at_seq=wanted.atSeq, title=wanted.title or "", model=wanted.model or "", text=wanted.text)
+    child = make(
+        parent,
+        owner=auth.caller(request),
+        at_seq=wanted.atSeq,
+        title=wanted.title or "",
+        model=wanted.model or "",
+        text=wanted.text,
+    )
     return Status(201, session_json(auth.session(request, child.pk)))
 
 
 @router.post("/sessions/{session_id}/retry", response={201: schemas.Session})
 def retry_turn(request: HttpRequest, session_id: str, body: schemas.Retry) -> Status[Any]:
     """An ordinary fork before the turn of the user's message at `seq`, with that message (or `text`) sent."""
-    child = commands.retry(auth.session(request, session_id), body.seq, body.text)
+    parent = auth.session(request, session_id)
+    child = commands.retry(parent, body.seq, body.text, owner=auth.caller(request))
     return Status(201, session_json(auth.session(request, child.pk)))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
 from sidechat_web.core import events as ev
 from sidechat_web.core.errors import SidechatError, TurnOpen
 from sidechat_web.core.events import Draft
-from sidechat_web.runtime import commands
+from sidechat_web.runtime import commands, sharing
 from sidechat_web.runtime.tools.gates import Allow, Call, Deny, Verdict
 from sidechat_web.storage import log, reading
 from sidechat_web.storage.models import Session
@@ -22,16 +23,24 @@ _CONTEXT = (ev.CONTEXT_MESSAGE, ev.USER_MESSAGE)
 
 @transaction.atomic
 def open_side(
-    parent: Session, *, at_seq: int | None = None, title: str = "", model: str = "", text: str | None = None
+    parent: Session,
+    *,
+    owner: AbstractBaseUser | None = None,
+    at_seq: int | None = None,
+    title: str = "",
+    model: str = "",
+    text: str | None = None,
 ) -> Session:
     """A side session from `parent`'s stable prefix, or from the boundary at the message `at_seq`.
 
-    Its first own event is the advisor frame; `text` is its first message, in the same transaction.
+    Its first own event is the advisor frame; `text` is its first message, in the same transaction. Its `owner`
+    is whoever asks; the owner of the parent, who is the owner by default, may always read and write it.
     """
     parent = log.lock(parent.pk)
     cut = commands.boundary_of(parent, at_seq)
     drafts = [frame.message(frame.ADVISOR, frame.ADVISOR_TEXT)]
-    side = commands.branch(parent, cut, kind=Session.Kind.SIDE, drafts=drafts, title=title, model=model)
+    side = commands.branch(parent, cut, kind=Session.Kind.SIDE, drafts=drafts, owner=owner, title=title, model=model)
+    sharing.with_owner_of(parent, side)
     if settings.SIDECHAT_ADVISOR_SYSTEM_PROMPT:
         side.settings["header"] = {**side.settings["header"], "system": settings.SIDECHAT_ADVISOR_SYSTEM_PROMPT}
         side.save(update_fields=["settings"])
