@@ -31,6 +31,20 @@ def session(request: HttpRequest, session_id: str, *, write: bool = False) -> Se
     return access.session_for(caller(request), session_id, write=write)
 
 
+def own_session(request: HttpRequest, session_id: str) -> Session:
+    """A session of the caller's own: what only an owner does. Raises access.Forbidden for one that is shared."""
+    if not is_id(session_id):
+        raise Session.DoesNotExist
+    return access.own_session_for(caller(request), session_id)
+
+
+def side_to_merge(request: HttpRequest, session_id: str) -> Session:
+    """A session whose note the caller may put into its parent."""
+    if not is_id(session_id):
+        raise Session.DoesNotExist
+    return access.side_to_merge(caller(request), session_id)
+
+
 def item_id(text: str) -> str:
     """The id of a row of a session. Raises Http404 for what cannot be one."""
     if not is_id(text):

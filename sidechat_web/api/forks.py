@@ -28,6 +28,7 @@ def fork_session(request: HttpRequest, session_id: str, body: schemas.NewFork | 
     make = open_side if wanted.side else commands.fork
     child = make(
         parent,
+        owner=auth.caller(request),
         at_seq=wanted.atSeq,
         title=wanted.title or "",
         model=wanted.model or "",
@@ -58,5 +59,6 @@ def renew_side(request: HttpRequest, session_id: str, body: schemas.Renewal | No
 @router.post("/sessions/{session_id}/retry", response={201: schemas.Session})
 def retry_turn(request: HttpRequest, session_id: str, body: schemas.Retry) -> Status[Any]:
     """An ordinary fork before the turn of the user's message at `seq`, with that message (or `text`) sent."""
-    child = commands.retry(auth.session(request, session_id), body.seq, body.text)
+    parent = auth.session(request, session_id)
+    child = commands.retry(parent, body.seq, body.text, owner=auth.caller(request))
     return Status(201, session_json(auth.session(request, child.pk)))

@@ -70,7 +70,7 @@ def promote_side(request: HttpRequest, session_id: str) -> Status[Any]:
 
 
 def _start_merge(request: HttpRequest, session_id: str, body: schemas.NewMerge) -> dict[str, str]:
-    started = merge_back.merge(auth.session(request, session_id, write=True), text=body.text, steer=body.steer)
+    started = merge_back.merge(auth.side_to_merge(request, session_id), text=body.text, steer=body.steer)
     return {"merge": started.pk, "side": started.side_id}
 
 

@@ -74,4 +74,4 @@ def delete_session(
     sides: Literal["delete", "keep"] | None = Query(None, description="What happens to its side sessions."),
 ) -> dict[str, list[str]]:
     """Delete a session. Where it has sides and `sides` does not say what to do: 409 `has_sides`."""
-    return dict(commands.delete(auth.session(request, session_id, write=True), sides))
+    return dict(commands.delete(auth.own_session(request, session_id), sides))

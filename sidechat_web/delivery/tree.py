@@ -14,8 +14,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from sidechat_web.runtime.db import in_db
 from sidechat_web.runtime.live import Topic
 from sidechat_web.runtime.views import session_json
-from sidechat_web.storage.access import visible
-from sidechat_web.storage.models import Session
+from sidechat_web.storage import access
 
 from . import frames, html
 from .outlet import Outlet
@@ -23,7 +22,7 @@ from .tape import Frame
 
 GATHER_SECONDS: Final = 0.1
 RETRY_SECONDS: Final = 0.5
-_TOPICS: Final = frozenset[Topic]({"log", "row", "gone"})
+_TOPICS: Final = frozenset[Topic]({"log", "row", "gone", "access"})
 _logger = logging.getLogger(__name__)
 
 
@@ -97,14 +96,14 @@ class TreeFeed:
 
 
 def _rows(users: Collection[AbstractBaseUser], session_ids: Collection[str]) -> dict[Any, dict[str, Frame]]:
-    """User → session id → frame, for what that user may see, or did until it was deleted."""
+    """User → session id → frame, for what that user may see, or did once."""
     return {user.pk: _rows_of(user, session_ids) for user in users}
 
 
 def _rows_of(user: AbstractBaseUser, session_ids: Collection[str]) -> dict[str, Frame]:
-    deleted = Session.objects.filter(pk__in=session_ids, owner_id=user.pk).exclude(deleted_at=None)
-    rows = {pk: Frame(frames.gone(pk), html.gone(pk)) for pk in deleted.values_list("pk", flat=True)}
-    for session in visible(user).filter(pk__in=session_ids):
+    lost = access.lost(user).filter(pk__in=session_ids)
+    rows = {pk: Frame(frames.gone(pk), html.gone(pk)) for pk in lost.values_list("pk", flat=True)}
+    for session in access.visible(user).filter(pk__in=session_ids):
         shape = session_json(session)
         rows[session.pk] = Frame(frames.row(shape), html.row(shape))
     return rows

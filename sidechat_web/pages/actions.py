@@ -122,7 +122,8 @@ def fork(request: PageRequest, session_id: str) -> HttpResponse:
     session = session_or_404(request, session_id)
     form = SeqForm(request.POST)
     try:
-        child = commands.fork(session, at_seq=form.cleaned_data["seq"] if form.is_valid() else None)
+        at = form.cleaned_data["seq"] if form.is_valid() else None
+        child = commands.fork(session, owner=request.user, at_seq=at)
     except SidechatError as e:
         return _refuse_text(request, session, sentence(e.message))
     return moved(request, links.page(child.pk))
@@ -172,7 +173,7 @@ def _ask_aside(request: PageRequest, session: Session, text: str, key: str) -> H
 
 def _open_side(request: PageRequest, parent: Session, text: str, key: str, at: int | None) -> HttpResponse:
     try:
-        child_id = once(request.user, key, lambda: sides.open_side(parent, at_seq=at, text=text).pk)
+        child_id = once(request.user, key, lambda: sides.open_side(parent, owner=request.user, at_seq=at, text=text).pk)
     except SidechatError as e:
         return _refuse_draft(request, parent, sentence(e.message))
     child = session_or_404(request, child_id)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from django.db.models import Q
+
 from sidechat_web.core import events as ev
 from sidechat_web.core.events import Event, Replace
 from sidechat_web.render import links
@@ -73,14 +75,15 @@ def forks(session: Session) -> dict[int, list[Link]]:
 
 
 def titles(session: Session, log_ids: Iterable[str]) -> dict[str, Link]:
-    """Links to the owner's sessions with these log ids, deleted ones without an address."""
-    rows = Session.objects.filter(owner_id=session.owner_id, log_id__in=set(log_ids)).select_related("parent")
+    """Links to the owner's sessions and the session's sides with these log ids, deleted ones without an address."""
+    known = Q(owner_id=session.owner_id) | Q(parent=session, kind=Session.Kind.SIDE)
+    rows = Session.objects.filter(known, log_id__in=set(log_ids)).select_related("parent")
     living_last = sorted(rows, key=lambda row: row.deleted_at is None)
     return {row.log_id: links.link(row) for row in living_last}
 
 
 def _parent_link(session: Session) -> Link | None:
-    if session.kind == Session.Kind.SIDE or session.parent is None:
+    if session.kind == Session.Kind.SIDE or session.parent is None or session.parent.owner_id != session.owner_id:
         return None
     return links.link(session.parent)
 

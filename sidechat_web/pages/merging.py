@@ -18,7 +18,7 @@ from sidechat_web.runtime.sidechat import side as sides
 from sidechat_web.storage.models import Session
 
 from . import panes
-from .access import PageRequest, session_or_404
+from .access import PageRequest, session_or_404, side_to_merge_or_404
 from .forms import NoteForm, SeqForm, first_error
 from .replies import CLOSE, done, moved, refused, sentence
 from .session import show
@@ -28,7 +28,7 @@ from .session import show
 @require_POST
 def merge(request: PageRequest, session_id: str) -> HttpResponse:
     """One click: the side is asked for a note, or the note that the user wrote is taken."""
-    side = session_or_404(request, session_id, write=True)
+    side = side_to_merge_or_404(request, session_id)
     form = NoteForm(request.POST)
     if not form.is_valid():
         return refused(request, first_error(form), lambda: _page(request, side, first_error(form)))

@@ -20,7 +20,7 @@ from sidechat_web.runtime.sidechat import side as sides
 from sidechat_web.runtime.views import session_json
 from sidechat_web.storage.models import Session
 
-from .access import PageRequest, session_or_404
+from .access import PageRequest, own_session_or_404, session_or_404
 from .forms import DeleteForm, SettingsForm, first_error
 from .replies import CLOSE, done, moved, sentence
 
@@ -47,7 +47,7 @@ def settings(request: PageRequest, session_id: str) -> HttpResponse:
 @never_cache
 def delete(request: PageRequest, session_id: str) -> HttpResponse:
     """Ask what becomes of the sides, then delete."""
-    session = session_or_404(request, session_id, write=request.method == "POST")
+    session = own_session_or_404(request, session_id)
     form = DeleteForm(request.POST)
     if request.method == "POST" and form.is_valid():
         try:
@@ -99,11 +99,13 @@ def _delete_page(request: PageRequest, session: Session, *, refusal: str = "") -
 
 
 def _sides_below(session: Session) -> list[Link]:
-    """The session's living sides at any depth."""
+    """The living sides at any depth that would be deleted, too: the owner's own."""
     found: list[Session] = []
     level = [session]
     while level:
-        rows = Session.objects.filter(parent__in=level, kind=Session.Kind.SIDE, deleted_at=None)
+        rows = Session.objects.filter(
+            parent__in=level, owner_id=session.owner_id, kind=Session.Kind.SIDE, deleted_at=None
+        )
         level = list(rows.select_related("parent").order_by("created_at"))
         found += level
     return [links.link(one) for one in found]

@@ -112,7 +112,7 @@ def pane(session: Session, *, before: int | None = None, text: str = "", refusal
         own=own,
         inherited=_inherited(session) if own else "",
         inherited_size=_inherited_size(session) if own else "",
-        read_only="This log belongs to another program: it can be read and forked." if session.read_only else "",
+        read_only=_why_closed(session),
         key=new_id(),
         text=text,
         refusal=refusal,
@@ -139,8 +139,8 @@ def state(session: Session) -> State:
         context_percent=min(100, round(100 * used / window)) if window else None,
         context_hint=f"{used:,} of {window:,} tokens" if window else f"{used:,} tokens",
         cached=_first_cached(session) if is_side else "",
-        parent=links.link(session.parent) if session.parent is not None else None,
-        orphaned=session.parent is not None and not links.has_parent(session),
+        parent=links.link(session.parent) if session.parent is not None and not session.parent.hidden else None,
+        orphaned=session.parent is not None and session.parent.deleted_at is not None,
         knows=_knows(session) if is_side and not shape["promoted"] else [],
         queue=list(queue.typed(session)),
         pending=pending(session),
@@ -155,6 +155,15 @@ def tabs(parent: Session, current: Session | None) -> list[Tab]:
         for one in history.children(parent)
         if links.beside(one) and (not one.archived or one == current)
     ]
+
+
+def _why_closed(session: Session) -> str:
+    """Why nothing can be said here; empty where it can."""
+    if session.read_only:
+        return "This log belongs to another program: it can be read and forked."
+    return (
+        "" if session.may_write else "This session is shared with you for reading: you can ask on the side, or fork it."
+    )
 
 
 def default_model() -> tuple[str, str]:

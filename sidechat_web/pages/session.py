@@ -36,10 +36,12 @@ def home(request: PageRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def session(request: PageRequest, session_id: str) -> HttpResponse:
+    if _only_the_side(request, session_id):
+        return redirect(links.page(request.GET["side"]))
     main = session_or_404(request, session_id)
     if links.beside(main) and not request.GET.get("side") and not request.GET.get("draft"):
         return redirect(links.url(main))
-    _mark_seen(main)
+    _mark_seen(request, main)
     side = _panel(request, main)
     return show(request, panes.pane(main, before=_number(request, "before")), side)
 
@@ -65,7 +67,7 @@ def show(
 def state(request: PageRequest, session_id: str, place: str) -> HttpResponse:
     """What changes in a pane while its transcript grows, for swapping in place."""
     found = session_or_404(request, session_id)
-    _mark_seen(found)
+    _mark_seen(request, found)
     return render(request, "panes/state.html", {"state": panes.state(found), "place": place, "oob": True})
 
 
@@ -99,6 +101,16 @@ def message_text(request: PageRequest, session_id: str, seq: int) -> HttpRespons
     return HttpResponse(sound(ev.text_of(found.message)), content_type="text/plain; charset=utf-8")
 
 
+def _only_the_side(request: PageRequest, session_id: str) -> bool:
+    """Whether the address names a side beside a parent that the user may not see."""
+    side = request.GET.get("side", "")
+    return (
+        bool(side)
+        and not (mine := visible(request.user)).filter(pk=session_id).exists()
+        and mine.filter(pk=side, parent=session_id).exists()
+    )
+
+
 def _part(request: PageRequest, found: Session, shown: history.Window, *, own: bool) -> HttpResponse:
     folded = history.transcript(found, shown)
     context = {
@@ -115,7 +127,7 @@ def _part(request: PageRequest, found: Session, shown: history.Window, *, own: b
 def _panel(request: PageRequest, main: Session) -> panes.Pane | panes.DraftPane | None:
     if side_id := request.GET.get("side"):
         side = side_of_404(request, main, side_id)
-        _mark_seen(side)
+        _mark_seen(request, side)
         return panes.pane(side)
     if request.GET.get("draft") == "side":
         return panes.draft_pane(main, at=_number(request, "at"), text=request.GET.get("text", ""))
@@ -126,8 +138,9 @@ def _current(main: panes.Pane, side: panes.Pane | panes.DraftPane | None) -> set
     return {main.session.pk} | ({side.session.pk} if isinstance(side, panes.Pane) else set())
 
 
-def _mark_seen(shown: Session) -> None:
-    if shown.unread:
+def _mark_seen(request: PageRequest, shown: Session) -> None:
+    """What the owner has seen is read."""
+    if shown.unread and shown.owner_id == request.user.pk:
         commands.set_flags(shown, unread=False)
 
 

@@ -32,13 +32,13 @@ def url(session: Session) -> str:
 
 
 def beside(session: Session) -> bool:
-    """Whether the session is shown beside a parent: a side that was not promoted and whose parent lives."""
+    """Whether the session is shown beside a parent: a side that was not promoted and whose parent can be seen."""
     promoted = bool(session.settings.get("promoted"))
     return session.kind == Session.Kind.SIDE and not promoted and has_parent(session)
 
 
 def has_parent(session: Session) -> bool:
-    return session.parent is not None and session.parent.deleted_at is None
+    return session.parent is not None and session.parent.deleted_at is None and not session.parent.hidden
 
 
 def link(session: Session) -> Link:

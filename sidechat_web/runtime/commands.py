@@ -93,23 +93,28 @@ def continue_(session: Session) -> QueueItem:
 def fork(
     session: Session,
     *,
+    owner: AbstractBaseUser | None = None,
     at_seq: int | None = None,
     title: str = "",
     model: str = "",
     text: str | None = None,
     quotes: Sequence[Quote] = (),
 ) -> Session:
-    """An ordinary session from `session`'s stable prefix, or from the boundary at the message `at_seq`."""
+    """An ordinary session from `session`'s stable prefix, or from the boundary at the message `at_seq`.
+
+    Its `owner` is whoever forks; by default the owner of `session`.
+    """
     parent = log.lock(session.pk)
     cut = boundary_of(parent, at_seq)
-    child = branch(parent, cut, kind=Session.Kind.FORK, drafts=hooks.prelude(parent, cut), title=title, model=model)
+    drafts = hooks.prelude(parent, cut)
+    child = branch(parent, cut, kind=Session.Kind.FORK, drafts=drafts, owner=owner, title=title, model=model)
     if text is not None or quotes:
         say(child, text or "", quotes=quotes)
     return child
 
 
 @transaction.atomic
-def retry(session: Session, seq: int, text: str | None = None) -> Session:
+def retry(session: Session, seq: int, text: str | None = None, *, owner: AbstractBaseUser | None = None) -> Session:
     """An ordinary fork before the turn of the user message at `seq`, with its text (or `text`) sent."""
     parent = log.lock(session.pk)
     said = reading.event(parent, seq)
@@ -117,7 +122,7 @@ def retry(session: Session, seq: int, text: str | None = None) -> Session:
         raise SidechatError(f"event {seq} is not a user message", "bad_seq")
     start = reading.tail(parent, 1, before=seq, types=[ev.TURN_START])
     cut = start[0].seq if start else 0
-    child = branch(parent, cut, kind=Session.Kind.FORK, drafts=hooks.prelude(parent, cut))
+    child = branch(parent, cut, kind=Session.Kind.FORK, drafts=hooks.prelude(parent, cut), owner=owner)
     _accept(child, Quoted(ev.text_of(said.data) if text is None else text, references_of(said.data)))
     return child
 
@@ -129,11 +134,20 @@ def boundary_of(parent: Session, at_seq: int | None) -> int:
     return boundary.at_message(parent.head, at_seq, reading.next_turn_start(parent, at_seq))
 
 
-def branch(parent: Session, cut: int, *, kind: str, drafts: list[Draft], title: str = "", model: str = "") -> Session:
+def branch(
+    parent: Session,
+    cut: int,
+    *,
+    kind: str,
+    drafts: list[Draft],
+    owner: AbstractBaseUser | None = None,
+    title: str = "",
+    model: str = "",
+) -> Session:
     """A session whose log starts with `parent`'s first `cut` events, shared by reference, and goes on with `drafts`.
 
     The transaction must hold `parent`'s lock. The child's header is that of the parent's last request
-    before the boundary, or the parent's pinned one.
+    before the boundary, or the parent's pinned one. Its owner is the parent's, unless another one is given.
     """
     header = headers.logged(parent, before=cut) or headers.of(parent)
     if model:
@@ -142,7 +156,7 @@ def branch(parent: Session, cut: int, *, kind: str, drafts: list[Draft], title: 
     child = Session(
         id=session_id,
         log_id=session_id,
-        owner_id=parent.owner_id,
+        owner_id=owner.pk if owner else parent.owner_id,
         kind=kind,
         parent=parent,
         parent_log_id=parent.log_id,
@@ -223,7 +237,10 @@ def remove_queued(session: Session, item_id: str) -> QueueItem:
 
 @transaction.atomic
 def delete(session: Session, sides: Literal["delete", "keep"] | None = None) -> dict[str, list[str]]:
-    """Tombstone `session`, and its sides at any depth where asked. Raises SidechatError `has_sides` to ask."""
+    """Tombstone `session`, and its sides at any depth where asked. Raises SidechatError `has_sides` to ask.
+
+    Sides that other users opened are theirs, and are kept.
+    """
     session = log.lock(session.pk)
     below = _sides_below(session)
     if below and sides is None:
@@ -233,7 +250,7 @@ def delete(session: Session, sides: Literal["delete", "keep"] | None = None) -> 
         hooks.each(hooks.deleted, one)
     _tombstone(doomed)
     direct = Session.objects.filter(parent=session, kind=Session.Kind.SIDE, deleted_at=None)
-    kept = [] if sides == "delete" else list(direct.values_list("pk", flat=True))
+    kept = list(direct.exclude(pk__in=[one.pk for one in doomed]).values_list("pk", flat=True))
     for one in doomed:
         ring_after_commit(one.pk, "gone")
     for pk in kept:
@@ -296,9 +313,11 @@ def _inherited_head(parent: Session, cut: int) -> dict[str, Any]:
 
 
 def _sides_below(session: Session) -> list[Session]:
+    """The owner's own sides below `session`, at any depth."""
+    sides = Session.objects.filter(owner_id=session.owner_id, kind=Session.Kind.SIDE, deleted_at=None)
     found, level = [], [session]
     while level:
-        level = list(Session.objects.filter(parent__in=level, kind=Session.Kind.SIDE, deleted_at=None))
+        level = list(sides.filter(parent__in=level))
         found += level
     return found
 

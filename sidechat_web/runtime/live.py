@@ -20,7 +20,7 @@ from django.conf import settings
 from .relay import Batch, Relay
 
 # log: events were appended · chunks: a chunk buffer was flushed · queue, merges: pending input or notes changed
-# row: what the session list shows changed · gone: deleted · access: someone's rights changed (session id "")
+# row: what the session list shows changed · gone: deleted · access: rights changed (session id "" = to anything)
 Topic = Literal["log", "chunks", "queue", "merges", "row", "gone", "access"]
 Kind = Literal["text", "reasoning", "tool-args"]
 

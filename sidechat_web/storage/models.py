@@ -74,6 +74,10 @@ class Session(models.Model):
     compact_requested = models.BooleanField(default=False)
     waiting = models.BooleanField(default=False)  # the open turn asks the user something
 
+    # whom `access` fetched this row for: may they write to it; may they not even see it (a parent)
+    may_write: bool = True
+    hidden: bool = False
+
     class Meta:
         constraints = [
             models.UniqueConstraint(
@@ -108,6 +112,19 @@ class Session(models.Model):
     def own_from(self) -> int:
         """The seq from which on events are this session's own, not inherited."""
         return self.seed_length or 0
+
+
+class Share(models.Model):
+    """Someone else's right to a session and to the sides below it. An ended one stays: it says who could see what."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="shares")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    write = models.BooleanField(default=False)
+    created_at = models.BigIntegerField(default=now_ms)
+    ended_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "user"], name="one_share_per_user")]
 
 
 class Segment(models.Model):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
 from sidechat_web.core import boundary
 from sidechat_web.core import events as ev
 from sidechat_web.core.errors import SidechatError, TurnOpen
 from sidechat_web.core.events import Draft
-from sidechat_web.runtime import commands, headers
+from sidechat_web.runtime import commands, headers, sharing
 from sidechat_web.runtime.providers import catalog
 from sidechat_web.runtime.quotes import Quote
 from sidechat_web.runtime.tools.gates import Allow, Call, Deny, Verdict
@@ -30,6 +31,7 @@ _CONTEXT = (ev.CONTEXT_MESSAGE, ev.USER_MESSAGE)
 def open_side(
     parent: Session,
     *,
+    owner: AbstractBaseUser | None = None,
     at_seq: int | None = None,
     title: str = "",
     model: str = "",
@@ -39,9 +41,10 @@ def open_side(
     """A side session from `parent`'s stable prefix, or from the boundary at the message `at_seq`.
 
     Its first own event is the advisor frame; `text` with `quotes` is its first message, in the same transaction.
+    Its `owner` is whoever asks; the owner of the parent, who is the owner by default, may always read and write it.
     """
     parent = log.lock(parent.pk)
-    side = _branch(parent, commands.boundary_of(parent, at_seq), [], title, model)
+    side = _branch(parent, commands.boundary_of(parent, at_seq), [], title, model, owner)
     if text is not None or quotes:
         commands.say(side, text or "", quotes=quotes)
     return side
@@ -49,7 +52,13 @@ def open_side(
 
 @transaction.atomic
 def renew(
-    side: Session, *, title: str = "", model: str = "", text: str | None = None, quotes: Sequence[Quote] = ()
+    side: Session,
+    *,
+    owner: AbstractBaseUser | None = None,
+    title: str = "",
+    model: str = "",
+    text: str | None = None,
+    quotes: Sequence[Quote] = (),
 ) -> Session:
     """A new side at the parent's present boundary, which carries what `side` said as one quoted message.
 
@@ -66,7 +75,8 @@ def renew(
     cut = boundary.default(parent.head)
     if not _moved_on(side, parent, cut):
         raise SidechatError("main has not moved on since this side was opened", "nothing_new")
-    renewed = _branch(parent, cut, _carry(side), title or side.title, model or _model_of_its_own(side, parent))
+    model = model or _model_of_its_own(side, parent)
+    renewed = _branch(parent, cut, _carry(side), title or side.title, model, owner or side.owner)
     if text is not None or quotes:
         commands.say(renewed, text or "", quotes=quotes)
     return renewed
@@ -118,10 +128,13 @@ def lift_of_fork(parent: Session, cut: int) -> list[Draft]:
     return []
 
 
-def _branch(parent: Session, cut: int, carried_on: list[Draft], title: str, model: str) -> Session:
+def _branch(
+    parent: Session, cut: int, carried_on: list[Draft], title: str, model: str, owner: AbstractBaseUser | None
+) -> Session:
     """A side of the locked `parent`: the advisor frame first, then what is carried on."""
     drafts = [frame.message(frame.ADVISOR, frame.ADVISOR_TEXT), *carried_on]
-    side = commands.branch(parent, cut, kind=Session.Kind.SIDE, drafts=drafts, title=title, model=model)
+    side = commands.branch(parent, cut, kind=Session.Kind.SIDE, drafts=drafts, owner=owner, title=title, model=model)
+    sharing.with_owner_of(parent, side)
     if settings.SIDECHAT_ADVISOR_SYSTEM_PROMPT:
         side.settings["header"] = {**side.settings["header"], "system": settings.SIDECHAT_ADVISOR_SYSTEM_PROMPT}
     side.settings["openTurn"] = parent.open_turn

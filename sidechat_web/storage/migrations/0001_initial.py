@@ -94,6 +94,30 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="Share",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("write", models.BooleanField(default=False)),
+                ("created_at", models.BigIntegerField(default=sidechat_web.storage.ids.now_ms)),
+                ("ended_at", models.BigIntegerField(null=True)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="shares", to="storage.session"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("session", "user"), name="one_share_per_user")],
+            },
+        ),
+        migrations.CreateModel(
             name="Segment",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
