@@ -59,8 +59,8 @@ When the last frame does not end, the file is cut there, and what was recovered 
 frame, followed by the closers of the open turn. A file whose frames all end is left as it is.
 
 The tests tear one file at every byte and compare what a reader gets before and after the repair: the same events, \
-in the same order, and a log that can be appended to. Three of them hold a checksum that is wrong on purpose; those are \
-refused with the frame’s offset, as they were before."""
+in the same order, and a log that can be appended to. Three of them hold a checksum that is wrong on purpose; those \
+are refused with the frame’s offset, as they were before."""
 
 LINES: Final[dict[str, tuple[str, int]]] = {
     "What must a refusal say?": (REFUSALS, 0),

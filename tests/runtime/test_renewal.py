@@ -59,7 +59,7 @@ async def test_the_new_side_knows_what_main_did_and_what_the_old_one_said(runnin
 
 
 async def test_only_what_the_model_would_still_see_is_carried(running, owner):
-    parent, old = await asked(owner)
+    _parent, old = await asked(owner)
     await settled(await merge(old))
     inner = await asked_in(old, "deeper?")
     kept = await settled(await merge(inner, text="A note from below."))
@@ -107,7 +107,7 @@ async def test_a_summary_of_the_old_side_is_carried_in_place_of_what_it_replaced
 
 
 async def test_a_side_without_turns_carries_nothing(running, owner):
-    parent, child = await asked(owner)
+    parent, _child = await asked(owner)
     empty = await asked_in(parent, None)
     await say(parent, "more")
     await idle(parent)

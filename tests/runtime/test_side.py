@@ -9,6 +9,7 @@ from asgiref.sync import sync_to_async
 from sidechat_web.core import events as ev
 from sidechat_web.core.errors import SidechatError, TurnOpen
 from sidechat_web.runtime.sidechat import frame, merge_back, side
+from sidechat_web.storage import log
 from sidechat_web.storage.models import Session
 from tests.conftest import idle
 
@@ -89,12 +90,23 @@ async def test_fork_in_the_open_turn_is_refused(running, owner):
 
 
 async def test_fork_writes_no_more_rows_however_long_the_source(running, owner):
-    short, long = await talked(owner, 1), await talked(owner, 12)
+    short, long = await talked(owner, 1), await talked(owner, 1)
+    await sync_to_async(lengthen)(long, 100_000)
     before = await count_rows()
     await open_side(short)
     between = await count_rows()
-    await open_side(long)
+    child = await open_side(long)
     assert await count_rows() - between == between - before == 1
+    assert child.seed_length > 100_000
+
+
+def lengthen(session, events):
+    """Give `session` another turn with that many stream chunks."""
+    log.append(session.pk, [ev.turn_start(2)])
+    chunk = {"turn": 2, "step": 1, "chunk": {"type": "text-delta", "index": 0, "text": "x"}}
+    for _ in range(events // 1000):
+        log.append_chunks([log.ChunkBatch(session.pk, 2, [(0, chunk)] * 1000)])
+    log.append(session.pk, [ev.turn_end(2, {"kind": "completed"})])
 
 
 async def test_sides_of_sides_see_root_middle_and_own(running, owner):
