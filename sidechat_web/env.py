@@ -30,20 +30,20 @@ def switch(name: str, *, default: bool) -> bool:
         return True
     if value in ("0", "false", "no", "off"):
         return False
-    _refuse(name, value, "on or off")
+    refuse(name, value, "on or off")
 
 
 def integer(name: str, *, default: int, least: int) -> int:
     value = text(name, default=str(default))
     if not (value.isascii() and value.isdecimal()) or int(value) < least:
-        _refuse(name, value, f"a whole number of at least {least}")
+        refuse(name, value, f"a whole number of at least {least}")
     return int(value)
 
 
 def choice(name: str, options: Sequence[str], *, default: str) -> str:
     value = text(name, default=default)
     if value not in options:
-        _refuse(name, value, "one of " + ", ".join(options))
+        refuse(name, value, "one of " + ", ".join(options))
     return value
 
 
@@ -52,7 +52,7 @@ def host_names(name: str, *, default: Sequence[str]) -> list[str]:
     found = words(name, default=default)
     for host in found:
         if host != "*" and not _HOST.fullmatch(host.removeprefix(".")):
-            _refuse(name, host, "host names without scheme or port, separated by commas")
+            refuse(name, host, "host names without scheme or port, separated by commas")
     return found
 
 
@@ -60,7 +60,7 @@ def model(name: str) -> str:
     """A model id, or nothing."""
     value = text(name, default="")
     if any(c.isspace() for c in value) or value.startswith("/") or value.endswith("/"):
-        _refuse(name, value, "PROVIDER/MODEL, or the bare name of a model, without spaces")
+        refuse(name, value, "PROVIDER/MODEL, or the bare name of a model, without spaces")
     return value
 
 
@@ -68,7 +68,7 @@ def api_key(name: str) -> str:
     """A key as it goes into an HTTP header, or nothing. A bad one is not repeated."""
     value = text(name, default="")
     if not all("!" <= c <= "~" for c in value):
-        _refuse(name, "…", "printable ASCII characters without spaces")
+        refuse(name, "…", "printable ASCII characters without spaces")
     return value
 
 
@@ -76,7 +76,7 @@ def url(name: str, schemes: Sequence[str]) -> str:
     """An absolute URL of one of `schemes`, or nothing."""
     value = text(name, default="")
     if value and not _is_url(value, schemes):
-        _refuse(name, _without_password(value), " or ".join(f"{scheme}://HOST…" for scheme in schemes))
+        refuse(name, _without_password(value), " or ".join(f"{scheme}://HOST…" for scheme in schemes))
     return value
 
 
@@ -84,7 +84,7 @@ def server(name: str) -> str:
     """`HOST`, `HOST:PORT` or an http(s) URL, or nothing."""
     value = text(name, default="")
     if value and not _is_url(value if "://" in value else f"http://{value}", ("http", "https")):
-        _refuse(name, value, "HOST, HOST:PORT or http://HOST:PORT")
+        refuse(name, value, "HOST, HOST:PORT or http://HOST:PORT")
     return value
 
 
@@ -92,7 +92,7 @@ def subset(name: str, options: Sequence[str]) -> list[str]:
     """Comma-separated words out of `options`; none by default."""
     chosen = words(name, default=[])
     if not set(chosen) <= set(options):
-        _refuse(name, ",".join(chosen), "a comma-separated list out of " + ", ".join(options))
+        refuse(name, ",".join(chosen), "a comma-separated list out of " + ", ".join(options))
     return chosen
 
 
@@ -102,9 +102,9 @@ def directory(name: str, *, default: Path) -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as e:
-        _refuse(name, str(path), f"a directory, or a path where one can be made ({e.strerror})")
+        refuse(name, str(path), f"a directory, or a path where one can be made ({e.strerror})")
     if not os.access(path, os.W_OK | os.X_OK):
-        _refuse(name, str(path), "a directory that this user can write to")
+        refuse(name, str(path), "a directory that this user can write to")
     return path
 
 
@@ -113,7 +113,7 @@ def secret_key(name: str, file: Path) -> str:
     value = text(name, default="")
     if value:
         if len(value) < 32:
-            _refuse(name, "…", "at least 32 characters")
+            refuse(name, "…", "at least 32 characters")
         return value
     draft = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
@@ -131,7 +131,7 @@ def secret_keys(name: str) -> list[str]:
     """Former secret keys, separated by commas, newest first; none by default."""
     found = words(name, default=[])
     if any(len(key) < 32 for key in found):
-        _refuse(name, "…", "keys of at least 32 characters, separated by commas")
+        refuse(name, "…", "keys of at least 32 characters, separated by commas")
     return found
 
 
@@ -150,7 +150,7 @@ def database(name: str, *, sqlite: Path) -> dict[str, Any]:
         }
     parts, port = urlsplit(value), _port(value)
     if parts.scheme not in ("postgres", "postgresql") or not parts.path.strip("/") or port is None:
-        _refuse(name, _without_password(value), "postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
+        refuse(name, _without_password(value), "postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
@@ -204,5 +204,6 @@ def _without_password(url: str) -> str:
     return re.sub(r"//[^@/]*@", "//…@", url)
 
 
-def _refuse(name: str, value: str, expected: str) -> NoReturn:
+def refuse(name: str, value: str, expected: str) -> NoReturn:
+    """Stop the start: this value of the variable is not good."""
     raise ImproperlyConfigured(f"{name}={value!r}: expected {expected}")

@@ -32,11 +32,13 @@ MIDDLEWARE = [
     "django.middleware.gzip.GZipMiddleware",
     "sidechat_web.api.middleware.ErrorEnvelope",
     "django.middleware.security.SecurityMiddleware",
+    "sidechat_web.accounts.middleware.BrowserRules",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "sidechat_web.accounts.middleware.LocalUserMiddleware",
+    "sidechat_web.accounts.middleware.SignInRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -88,10 +90,22 @@ AUTH_PASSWORD_VALIDATORS = [
 # Other programs on this machine also use localhost, and cookies do not know ports.
 SESSION_COOKIE_NAME = "sidechat_session"
 CSRF_COOKIE_NAME = "sidechat_csrf"
+CSRF_COOKIE_HTTPONLY = True  # forms and htmx have the token from the page
+CSRF_FAILURE_VIEW = "sidechat_web.accounts.views.csrf_failure"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 << 20  # a message of a million characters fits however it is escaped
 
+# What stands in front of us and says, by X-Forwarded-For and -Proto, who asks and how.
+SIDECHAT_PROXY = env.choice("SIDECHAT_PROXY", ["off", "http", "https"], default="off")
+if SIDECHAT_PROXY == "https":
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_HSTS_SECONDS = env.integer("SIDECHAT_HSTS_SECONDS", default=31_536_000, least=0)
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-sidechat_session", "__Host-sidechat_csrf"
+
 # True on a loopback start: the browser is signed in as the one local user, without a password.
-SIDECHAT_LOCAL_MODE = env.switch("SIDECHAT_LOCAL_MODE", default=True)
+SIDECHAT_LOCAL_MODE = env.switch("SIDECHAT_LOCAL_MODE", default=SIDECHAT_PROXY == "off")
+if SIDECHAT_LOCAL_MODE and SIDECHAT_PROXY != "off":
+    env.refuse("SIDECHAT_LOCAL_MODE", "on", "off where SIDECHAT_PROXY is set: others come through it")
 SIDECHAT_HANDBACK_MAX_CHARS = env.integer("SIDECHAT_HANDBACK_MAX_CHARS", default=2000, least=200)
 SIDECHAT_STREAM_IDLE_SECONDS = env.integer("SIDECHAT_STREAM_IDLE_SECONDS", default=120, least=1)
 SIDECHAT_STEP_LIMIT = env.integer("SIDECHAT_STEP_LIMIT", default=50, least=1)

@@ -1,21 +1,63 @@
-"""Who is asking: on a loopback start the one local user, otherwise whoever signed in."""
+"""Who is asking, and from which page: on a loopback start the one local user, otherwise whoever signed in."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth import login
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
+from django.http.request import split_domain_port, validate_host
 from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
+from . import sign_ins
+from .addresses import is_loopback
 from .users import local_user
 
-_WITHOUT_COOKIE = ("/api/", "/healthz", "/readyz")  # programs: a token, or nothing
+_WITHOUT_COOKIE = ("/api/", "/healthz", "/readyz", "/metrics")  # programs: a token, or nothing
 _FORWARDED = ("X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded")
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
+_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+_OURS: Final = ("same-origin", "none")  # `none`: typed, or a bookmark
+POLICY: Final = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+
+
+class BrowserRules(MiddlewareMixin):
+    """Tells browsers what our pages may do, and turns away what other pages make them send."""
+
+    get_response: Callable[[HttpRequest], HttpResponseBase]
+
+    def process_request(self, request: HttpRequest) -> None:
+        if request.headers.get("Sec-Fetch-Site", "none") not in _OURS and not _is_visit(request):
+            raise PermissionDenied("This was sent by a page of another origin.")
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        response.headers.setdefault("Content-Security-Policy", POLICY)
+        response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+        response.headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+        return response
+
+
+def _is_visit(request: HttpRequest) -> bool:
+    """Whether somebody follows a link to us, in a window of its own: that shows a page and changes nothing."""
+    to_a_page = request.headers.get("Sec-Fetch-Mode"), request.headers.get("Sec-Fetch-Dest")
+    return request.method in ("GET", "HEAD") and to_a_page == ("navigate", "document")
 
 
 class LocalUserMiddleware(MiddlewareMixin):
@@ -24,26 +66,33 @@ class LocalUserMiddleware(MiddlewareMixin):
     get_response: Callable[[HttpRequest], HttpResponseBase]
 
     def process_request(self, request: HttpRequest) -> None:
-        if is_local(request) and not request.user.is_authenticated:
+        if request.user.is_authenticated:
+            sign_ins.note_seen(request)
+        elif is_local(request):
             login(request, local_user(), backend=_BACKEND)
+
+
+class SignInRequired(LoginRequiredMiddleware):
+    """Pages are for whoever is signed in, unless they say otherwise. The API asks for a token itself."""
+
+    def process_view(
+        self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
+    ) -> HttpResponseBase | None:
+        if request.path.startswith(_WITHOUT_COOKIE):
+            return None
+        return super().process_view(request, view_func, view_args, view_kwargs)
 
 
 def is_local(request: HttpRequest) -> bool:
     """Whether this is a page request from this very machine, to a name that is ours, through no proxy.
 
-    The Host check (`get_host` raises DisallowedHost) keeps a foreign name that resolves to loopback out.
+    The Host check (`get_host` raises DisallowedHost) keeps a foreign name that resolves to loopback out; where
+    any name is allowed, only the names of loopback are local.
     """
     if not settings.SIDECHAT_LOCAL_MODE or request.path.startswith(_WITHOUT_COOKIE):
         return False
     if any(name in request.headers for name in _FORWARDED):
         return False
-    return bool(request.get_host()) and _is_loopback(request.META.get("REMOTE_ADDR", ""))
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    mapped = getattr(ip, "ipv4_mapped", None)
-    return (mapped or ip).is_loopback
+    named = [*_LOOPBACK_NAMES, *(name for name in settings.ALLOWED_HOSTS if name[:1] not in ("*", "."))]
+    domain, _ = split_domain_port(request.get_host())
+    return validate_host(domain, named) and is_loopback(request.META.get("REMOTE_ADDR", ""))

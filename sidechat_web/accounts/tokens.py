@@ -21,20 +21,25 @@ _PREFIX = "sc_"
 _USE_NOTED_EVERY_MS = 60_000
 
 
-def issue(user: User, name: str, *, expires_at: int | None = None) -> str:
+def issue(user: User, name: str, *, scope: str = ApiToken.Scope.WRITE, expires_at: int | None = None) -> str:
     """A new token of `user`, in clear: it cannot be read again. `expires_at` is epoch ms."""
     raw = _PREFIX + secrets.token_urlsafe(32)
-    ApiToken.objects.create(user=user, name=name, digest=_digest(raw), expires_at=expires_at)
+    ApiToken.objects.create(user=user, name=name, digest=_digest(raw), scope=scope, expires_at=expires_at)
     return raw
 
 
-def user_for_token(raw: str) -> User | None:
-    """The active user whose token this is; None for one that is unknown, expired or revoked."""
+def find(raw: str) -> ApiToken | None:
+    """The token with its active user; None for one that is unknown, expired or revoked."""
     token = valid_tokens().select_related("user").filter(digest=_digest(raw)).first()
-    if token is None:
-        return None
-    _note_use(token)
-    return token.user
+    if token is not None:
+        _note_use(token)
+    return token
+
+
+def user_for_token(raw: str) -> User | None:
+    """The active user whose token this is, whatever it is good for."""
+    token = find(raw)
+    return token.user if token else None
 
 
 def valid_tokens() -> QuerySet[ApiToken]:

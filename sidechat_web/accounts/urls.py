@@ -1,9 +1,12 @@
-"""Signing in and out."""
+"""Signing in and out, and joining."""
 
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LogoutView
 from django.urls import path
 
+from . import views
+
 urlpatterns = [
-    path("login/", LoginView.as_view(template_name="accounts/login.html", next_page="/"), name="login"),
+    path("login/", views.SignInView.as_view(), name="login"),
     path("logout/", LogoutView.as_view(next_page="/accounts/login/"), name="logout"),
+    path("join/<str:token>/", views.join, name="join"),
 ]

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest
 from ninja.security import HttpBearer
 
-from sidechat_web.accounts import user_for_token
+from sidechat_web.accounts import tokens
+from sidechat_web.accounts.models import ApiToken
+from sidechat_web.core.errors import SidechatError
 from sidechat_web.storage import access
 from sidechat_web.storage.models import Session
 
+_READING: Final = ("GET", "HEAD", "OPTIONS")
+
 
 class Bearer(HttpBearer):
-    """`Authorization: Bearer TOKEN`."""
+    """`Authorization: Bearer TOKEN`. A token with the scope `read` only reads."""
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        return user_for_token(token.strip())
+        found = tokens.find(token.strip())
+        if found is None:
+            return None
+        if found.scope == ApiToken.Scope.READ and request.method not in _READING:
+            raise SidechatError("this token is for reading only", "token_read_only")
+        return found.user
 
 
 def caller(request: HttpRequest) -> User:

@@ -49,6 +49,7 @@ _STATUS: Final = {
     "not_owner": 403,
     "parent_forbidden": 403,
     "shared_read_only": 403,
+    "token_read_only": 403,
     "too_large": 413,
     "too_long": 413,
     "unavailable": 503,

@@ -21,7 +21,7 @@ _KEY_PARAMETER = {
 _REFUSALS = {
     400: "Cannot be understood: broken JSON, a cursor or a key that is none",
     401: "No valid token",
-    403: "Shared with you, and not for this",
+    403: "Shared with you, and not for this; or the token is for reading only",
     404: "Absent, deleted or not yours",
     409: "Not in the present state, or the Idempotency-Key came with another request",
     413: "Too large",
@@ -57,14 +57,12 @@ def _refusals(path: str, method: str, operation: dict[str, Any]) -> set[int]:
     statuses = {401, 503}
     if "{" in path:
         statuses.add(404)
-        if method != "get":
-            statuses.add(403)
     if operation["parameters"]:
         statuses |= {400, 422}
     if "requestBody" in operation:
         statuses |= {400, 413, 422}
     if method != "get":
-        statuses.add(409)
+        statuses |= {403, 409}
     return statuses
 
 

@@ -148,6 +148,18 @@ class Decision(Body):
     decision: Literal["allow-once", "allow-session", "deny"]
 
 
+class NewShare(Body):
+    """`may`: read, or read and write."""
+
+    user: Annotated[Text, Field(min_length=1, max_length=150)]
+    may: Literal["read", "write"] = "read"
+
+
+class Share(Answer):
+    user: str
+    may: Literal["read", "write"]
+
+
 class LastTurn(Answer):
     turn: int
     reason: dict[str, Any]

@@ -23,6 +23,7 @@ from sidechat_web.storage.models import Session
 from .access import PageRequest, own_session_or_404, session_or_404
 from .forms import DeleteForm, SettingsForm, first_error
 from .replies import CLOSE, done, moved, sentence
+from .sharing import others_exist
 
 
 @login_required
@@ -77,6 +78,7 @@ def _settings_page(request: PageRequest, session: Session, *, refusal: str = "")
         "given": given,
         "models": _known_models(),
         "usage": shape["usage"],
+        "may_share": session.owner_id == request.user.pk and others_exist(request.user),
         "is_side": session.kind == Session.Kind.SIDE,
         "can_promote": session.kind == Session.Kind.SIDE and sides.is_advisor(session),
         "refusal": refusal,

@@ -103,12 +103,8 @@ def message_text(request: PageRequest, session_id: str, seq: int) -> HttpRespons
 
 def _only_the_side(request: PageRequest, session_id: str) -> bool:
     """Whether the address names a side beside a parent that the user may not see."""
-    side = request.GET.get("side", "")
-    return (
-        bool(side)
-        and not (mine := visible(request.user)).filter(pk=session_id).exists()
-        and mine.filter(pk=side, parent=session_id).exists()
-    )
+    mine, side = visible(request.user), request.GET.get("side", "")
+    return bool(side) and mine.filter(pk=side, parent=session_id).exists() and not mine.filter(pk=session_id).exists()
 
 
 def _part(request: PageRequest, found: Session, shown: history.Window, *, own: bool) -> HttpResponse:

@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from . import actions, merging, options, session, tree
+from . import account, actions, merging, options, session, sharing, tree
 
 
 class SessionIdConverter:
@@ -46,4 +46,12 @@ urlpatterns = [
     path("s/<id:session_id>/promote", merging.promote, name="promote"),
     path("s/<id:session_id>/settings", options.settings, name="settings"),
     path("s/<id:session_id>/delete", options.delete, name="delete"),
+    path("s/<id:session_id>/share", sharing.share, name="share"),
+    path("account/", account.account, name="account"),
+    path("account/password", account.password, name="account-password"),
+    path("account/tokens", account.make_token, name="account-tokens"),
+    path("account/tokens/revoke", account.revoke_token, name="account-revoke-token"),
+    path("account/sign-ins/end", account.end_sign_in, name="account-end-sign-in"),
+    path("account/invitations", account.invite, name="account-invitations"),
+    path("account/invitations/withdraw", account.withdraw_invitation, name="account-withdraw-invitation"),
 ]

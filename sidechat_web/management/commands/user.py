@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandParser
 
+from sidechat_web.accounts import audit, users
 from sidechat_web.management.refusal import refuse
 
 
@@ -22,20 +22,18 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True, metavar="add")
         add = actions.add_parser("add", help="add a user who signs in with a password")
         add.add_argument("name")
+        add.add_argument("--admin", action="store_true", help="they may invite others and see the admin pages")
         add.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
 
-    def handle(self, *, name: str, password_stdin: bool, **options: Any) -> None:
-        user = User(username=name)
+    def handle(self, *, name: str, admin: bool, password_stdin: bool, **options: Any) -> None:
         try:
-            user.clean_fields(exclude=["password"])
-            user.validate_unique()
+            users.check_name(User(username=name))
             password = sys.stdin.readline().rstrip("\n") if password_stdin else self._ask()
-            validate_password(password, user)
+            users.add(name, password, admin=admin)
         except ValidationError as e:
             refuse(self, " ".join(e.messages))
-        user.set_password(password)
-        user.save()
-        self.stdout.write(f"{name} can sign in now.")
+        audit.record(None, None, "user.added", name, admin=admin)
+        self.stdout.write(f"{name} can sign in now{', as an admin' if admin else ''}.")
 
     def _ask(self) -> str:
         password = getpass.getpass("Password: ")
