@@ -33,6 +33,7 @@ from .text import plain
 
 SCHEMES: Final = frozenset({"http", "https", "mailto"})
 MOST_CHARACTERS: Final = 400_000  # longer text is shown as it is written
+PART_CHARACTERS: Final = 20_000
 MOST_HIGHLIGHTED: Final = 60_000  # longer code is shown without colours
 MOST_MATH: Final = 2_000
 _DEEPEST: Final = 60
@@ -59,17 +60,38 @@ def parse(text: str, context: dict[str, Any] | None = None) -> list[Block]:
     """
     text = plain(text)
     if len(text) > MOST_CHARACTERS:
-        return [Block(0, text.count("\n") + 1, _as_written(text))]
+        return as_written(text)
     parser = _parser()
     env: dict[str, Any] = {} if context is None else context
     tokens = parser.parse(text, env)
     if any(token.level >= _DEEPEST for token in tokens):  # the parser drops what is nested deeper
-        return [Block(0, text.count("\n") + 1, _as_written(text))]
+        return as_written(text)
     return [_block(parser, group, env) for group in _groups(tokens)]
 
 
-def _as_written(text: str) -> SafeString:
-    return mark_safe(f'<pre class="plain" tabindex="0">{escape(text)}</pre>')
+def as_written(text: str) -> list[Block]:
+    """`text` without any rendering."""
+    blocks, line = [], 0
+    for part in parts(text):
+        below = line + part.count("\n")
+        blocks.append(Block(line, below + 1, written(part)))
+        line = below
+    return blocks
+
+
+def parts(text: str) -> list[str]:
+    """`text` in pieces that a browser lays out quickly, cut at line breaks if it can be. More text changes the last one."""
+    out, at = [], 0
+    while len(text) - at > PART_CHARACTERS:
+        end = at + PART_CHARACTERS
+        end = text.rfind("\n", at, end) + 1 or end
+        out.append(text[at:end])
+        at = end
+    return [*out, text[at:]]
+
+
+def written(part: str) -> SafeString:
+    return mark_safe(f'<pre class="plain">\n{escape(part)}</pre>')  # browsers drop a first line break in it
 
 
 def _block(parser: MarkdownIt, tokens: Sequence[Token], env: EnvType) -> Block:

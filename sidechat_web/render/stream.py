@@ -44,7 +44,6 @@ _STRONG_START: Final = re.compile(r" {0,3}(?:#{1,6} |[-*+] +\S|\d{1,9}[.)] +\S|>
 _UNDECIDED: Final = re.compile(r" {0,3}(?:`|~|\$\$|\||[-*+=_\d.) ]*$)")
 _STANDS_ALONE: Final = re.compile(r"<(?:h\d|hr|figure)\b")
 _HEADING: Final = re.compile(r"<h([3-6])\b")
-_PLAIN_HTML: Final = '<pre class="plain" tabindex="0">'
 _HIGHLIGHT_LEAST: Final = 200
 _SHORT: Final = 4_000
 _MOST_HELD: Final = 8_000  # in a longer open block, text is shown as it is written until the next rendering
@@ -80,7 +79,7 @@ class StreamingPlain:
         return []
 
     def so_far(self) -> list[Update]:
-        return [Rewrite(0, 0, f"{_PLAIN_HTML}{escape(''.join(self._shown))}</pre>")]
+        return [Rewrite(0, 0, markdown.written("".join(self._shown)))]
 
 
 class StreamingMarkdown:
@@ -110,7 +109,7 @@ class StreamingMarkdown:
         self._size += len(text)
         self._tail_size += len(text)
         if self._is_plain:
-            return [Append(text)]
+            return self._continue_plain(text)
         if self._size > markdown.MOST_CHARACTERS:
             return self._show_plain()
         if self._code:
@@ -141,7 +140,7 @@ class StreamingMarkdown:
         """All of it, for one who comes late."""
         html = "".join(self._finished)
         if self._is_plain:
-            html = f"{_PLAIN_HTML}{escape(''.join(self._whole))}</pre>"
+            html += markdown.written("".join(self._tail))
         elif self._tail:
             blocks = markdown.parse(halfopen.completed("".join(self._tail)), self._copy_of_context())
             html += "".join(block.html for block in blocks)
@@ -199,9 +198,22 @@ class StreamingMarkdown:
         return [Append(shown)] if shown else []
 
     def _show_plain(self) -> list[Update]:
-        self._is_plain = True
-        self._finished = []
-        return self.so_far()
+        """From here on nothing is rendered."""
+        self._is_plain, self._joint, self._code = True, None, None
+        self._finished, self._tail = [], ["".join(self._whole)]
+        return self._part()
+
+    def _continue_plain(self, text: str) -> list[Update]:
+        return self._part() if self._tail_size > markdown.PART_CHARACTERS else [Append(text)]
+
+    def _part(self) -> list[Update]:
+        """Finish all parts of the tail but the last."""
+        keep = len(self._finished)
+        *parts, rest = markdown.parts("".join(self._tail))
+        html = [str(markdown.written(part)) for part in (*parts, rest)]
+        self._finished += html[:-1]
+        self._tail, self._tail_size = [rest], len(rest)
+        return [Rewrite(keep, len(self._finished), "".join(html))]
 
 
 class _Joint:

@@ -3,6 +3,7 @@
 
 export class Stream {
   #frames = [];
+  #texts = new Map(); // streaming block → text that it does not show yet
   #scheduled = false;
   #isFirst = true;
 
@@ -33,12 +34,20 @@ export class Stream {
     const end = performance.now() + 12;
     this.#scheduled = false;
     while (this.#frames.length && performance.now() < end) this.#apply(this.#frames.shift());
+    this.#show();
     if (this.#frames.length) this.receive(this.#frames.pop());
+  }
+
+  // Put the text in that came since the last time, in one piece.
+  #show() {
+    for (const [box, text] of this.#texts) lastText(box).appendData(text);
+    this.#texts.clear();
   }
 
   #apply(text) {
     for (const frame of [...fragment(text).children]) {
       const handler = HANDLERS[frame.dataset.frame];
+      if (frame.dataset.frame !== "text") this.#show();
       if (handler) handler.call(this, frame, frame.dataset);
     }
   }
@@ -73,7 +82,7 @@ export class Stream {
   text(frame, { block }) {
     const box = this.#box(block);
     if (!box) return this.lost();
-    lastText(box).appendData(frame.textContent);
+    this.#texts.set(box, (this.#texts.get(box) ?? "") + frame.textContent);
   }
 
   status(_, { status, turn, ended }) {

@@ -1,5 +1,6 @@
 """Markdown: what it makes of the usual syntax, and that hostile text stays text."""
 
+import re
 from html import unescape
 
 import pytest
@@ -88,4 +89,4 @@ def test_blocks_join_to_the_whole():
 def test_extreme_text_is_shown_as_written(source):
     html = markdown.to_html(source)
     assert html.startswith('<pre class="plain"')
-    assert source in unescape(html)
+    assert unescape(re.sub(r"<pre[^>]*>\n|</pre>", "", html)) == source
