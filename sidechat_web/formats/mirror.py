@@ -37,7 +37,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Progress:
-    """`read` of `files` were looked at in the running round; `events` were added since the start."""
+    """`read` of `files` were looked at in the last sweep; `events` were added since the start."""
 
     files: int = 0
     read: int = 0
@@ -114,6 +114,7 @@ class Mirror:
                 seen = self._seen.pop(str(path), None)
                 follower = self._followers[path] = Follower(self._owner, path, seen)
             self._look(follower)
+            self.progress.files = max(self.progress.files, len(self._followers))
 
     def tick(self) -> None:
         """What time alone brings: turns that silence ends, and refused files' second chance."""

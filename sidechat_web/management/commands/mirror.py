@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.management.base import BaseCommand, CommandParser
@@ -15,6 +16,8 @@ from sidechat_web.management.mirroring import Mirroring
 from sidechat_web.management.refusal import refuse
 from sidechat_web.management.targets import owner
 from sidechat_web.runtime import live
+
+QUIET_SECONDS: Final = 10.0  # between two lines that no terminal writes over
 
 
 class Command(BaseCommand):
@@ -32,7 +35,7 @@ class Command(BaseCommand):
             if not directory.is_dir():
                 refuse(self, f"{directory} is not a directory")
         self._tty = bool(getattr(self.stdout, "isatty", lambda: False)())
-        self._told: dict[Path, str] = {}
+        self._told: dict[Path, float] = {}
         self._refused: dict[Path, str] = {}
         asyncio.run(self._follow(owner(options["user"]), options["directories"]))
 
@@ -50,15 +53,16 @@ class Command(BaseCommand):
         self.stdout.write("\nStopped." if self._tty else "Stopped.")
 
     def _report(self, root: Path, progress: Progress) -> None:
-        """One line that is written over on a terminal; elsewhere one for each round that changed something."""
+        """One line that is written over on a terminal; elsewhere one now and then."""
         for path, reason in progress.refused.items():
             if self._refused.get(path) != reason:
                 self._refused[path] = reason
-                self.stderr.write(f"{reason} (kept as it was read before)")
-        line = f"{root}: {progress.read} of {progress.files} files, {progress.events} events"
+                self.stderr.write(f"{reason} (what was read before is kept)")
+        line = f"{root}: {progress.files} files, {progress.events} events"
         if self._tty:
-            self.stdout.write(f"\r{line}", ending="")
-        elif progress.read == progress.files and self._told.get(root) != line:
-            self._told[root] = line
+            left = progress.files - progress.read
+            self.stdout.write(f"\r{line}{f', {left} files to go' if left > 0 else ''}\x1b[K", ending="")
+        elif time.monotonic() - self._told.get(root, -QUIET_SECONDS) >= QUIET_SECONDS:
+            self._told[root] = time.monotonic()
             self.stdout.write(line)
         self.stdout.flush()
