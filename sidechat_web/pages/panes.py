@@ -169,7 +169,7 @@ def _why_closed(session: Session) -> str:
 def default_model() -> tuple[str, str]:
     """`(model id, "")` of a new session, or `("", why there is none)`."""
     try:
-        return catalog.model_id(catalog.default_config()), ""
+        return catalog.model_id(catalog.default_config(wait=False)), ""
     except SidechatError as e:
         return "", e.message
 

@@ -99,13 +99,18 @@ def split(model_id: str) -> tuple[str, str]:
     )
 
 
-def default_config() -> dict[str, Any]:
-    """`{provider, model}` for a session that names no model. Raises NoModel where there is none."""
+def default_config(*, wait: bool = True) -> dict[str, Any]:
+    """`{provider, model}` for a session that names no model. Raises NoModel where there is none.
+
+    Of a server whose usual model is not known it is the first that it lists; without `wait`, if it has by now.
+    """
+    from . import listing
+
     if settings.SIDECHAT_DEFAULT_MODEL:
         return config(settings.SIDECHAT_DEFAULT_MODEL)
     for provider in providers().values():
-        if provider.default_model:
-            return config(f"{provider.name}/{provider.default_model}")
+        if model := provider.default_model or listing.first(provider, wait=wait):
+            return config(f"{provider.name}/{model}")
     raise NoModel("no default model: set SIDECHAT_DEFAULT_MODEL, or name a model for the session")
 
 

@@ -71,9 +71,16 @@ def listing(*, wait: bool = True, fresh: bool = False) -> Listing:
     return Listing(_default_first(models), failed)
 
 
+def first(provider: Provider, *, wait: bool = True) -> str:
+    """The name of the first model that a server lists; empty where it lists none, or has not yet and we do not wait."""
+    coming = None if _is_kept(provider) else _ask(provider)
+    answer = _answer(provider, coming, time.monotonic() + (ASKING_SECONDS + 1 if wait else 0))
+    return answer.models[0]["id"].partition("/")[2] if answer.models else ""
+
+
 def _default_first(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
     try:
-        config = catalog.default_config()
+        config = catalog.default_config(wait=False)
     except catalog.NoModel:
         return models
     default = catalog.model_id(config)
