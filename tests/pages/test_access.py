@@ -26,6 +26,7 @@ ACT = [
     "remove-queued",
     "cancel-merge",
     "decide",
+    "share",
 ]
 MORE = {
     "state": {"place": "side"},
