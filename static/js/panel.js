@@ -48,7 +48,7 @@ function rang(event) {
     if (near || event.type === "sidechat:changed") derive(element);
   }
 }
-for (const name of ["status", "queue", "merges", "changed", "tree"]) document.addEventListener(`sidechat:${name}`, rang);
+for (const name of ["status", "queue", "merges", "changed", "tree"]) document.body.addEventListener(`sidechat:${name}`, rang);
 
 // Copying.
 async function copy(button, text) {
