@@ -20,6 +20,36 @@ document.addEventListener("click", (event) => {
 document.addEventListener("sidechat:close", () => dialog.close());
 dialog.addEventListener("close", () => dialog.replaceChildren());
 
+// What stands beside the transcripts is fetched again when something rang: one request at a time for each part.
+const deriving = new WeakMap(); // element → whether something rang meanwhile
+
+async function derive(element) {
+  if (deriving.has(element)) return deriving.set(element, true);
+  do {
+    deriving.set(element, false);
+    const address = new URL(element.dataset.derive, location.origin);
+    if (element.dataset.into) address.searchParams.set("q", document.getElementById("search").value);
+    try {
+      const answer = await fetch(address, { headers: { "HX-Request": "true" } });
+      const html = await answer.text();
+      const into = document.querySelector(element.dataset.into || "body");
+      if (answer.ok && element.isConnected) htmx.swap(into, html, { swapStyle: element.dataset.into ? "innerHTML" : "none" });
+    } catch {
+      // The page is being left, or there is no connection: the sockets say so, and ring when it is back.
+    }
+  } while (deriving.get(element));
+  deriving.delete(element);
+}
+function rang(event) {
+  const pane = event.target.closest?.(".pane");
+  for (const element of document.querySelectorAll("[data-derive]")) {
+    const isTree = Boolean(element.dataset.into);
+    const near = event.type === "sidechat:tree" ? isTree : !isTree && (pane?.contains(element) || (pane?.closest("#main") && element.closest("#side")));
+    if (near || event.type === "sidechat:changed") derive(element);
+  }
+}
+for (const name of ["status", "queue", "merges", "changed", "tree"]) document.body.addEventListener(`sidechat:${name}`, rang);
+
 // Copying.
 async function copy(button, text) {
   const label = button.textContent;

@@ -9,7 +9,7 @@ from sidechat_web.runtime import commands
 from sidechat_web.runtime.sidechat import side
 from sidechat_web.storage.ids import new_id
 
-READ = ["session", "older", "inherited", "settings", "delete", "review", "state", "message-text"]
+READ = ["session", "older", "inherited", "settings", "delete", "review", "share", "state", "message-text"]
 ACT = [
     "send",
     "stop",
@@ -21,6 +21,7 @@ ACT = [
     "retract",
     "promote",
     "settings",
+    "share",
     "delete",
     "edit-queued",
     "remove-queued",
