@@ -18,7 +18,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from sidechat_web.runtime.db import in_db
 
 from . import access, frames, html
-from .flow import Flow
+from .flow import Closed, Flow
 from .hub import hub
 from .outlet import Bye
 from .rendering import Info
@@ -72,6 +72,8 @@ class Socket(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _write(self) -> None:
         try:
             await self.show()
+        except Closed:
+            pass
         except Exception:
             _logger.exception("a socket failed; its client will come again")
             await self.close(FAILED)

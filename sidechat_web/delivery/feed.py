@@ -16,7 +16,7 @@ from sidechat_web.runtime.live import Delta, Topic
 
 from . import frames, html, reader
 from .blocks import Key, LiveBlocks, message_texts
-from .reader import Mark, Reading, State
+from .reader import Face, Mark, Reading, State
 from .rendering import Info, Rendering
 from .tape import Frame, Tape
 from .viewer import Viewer
@@ -50,6 +50,7 @@ class Feed:
         self.viewers: set[Viewer] = set()
         self._kinds = Kinds()
         self._rendering = Rendering(info)
+        self._face: Face | None = None
         self._standing: dict[str, Frame] = {}  # the latest `queue` and `merges` frames
         self._topics: set[Topic] = set()
         self._bell = asyncio.Event()
@@ -138,7 +139,7 @@ class Feed:
         found = await in_db(reader.head, self.session_id)
         if found is None:
             return False
-        self.cursor, self.state, self.mark = found.head, found.state, found.mark
+        self.cursor, self.state, self.mark, self._face = found.head, found.state, found.mark, found.face
         self._put_standing(found)
         self._step = found.step
         for delta in found.streamed:
@@ -198,6 +199,9 @@ class Feed:
             self._put_state(found.state)
         for frame in self._put_standing(found):
             self._put(frame)
+        if found.face != self._face:
+            self._face = found.face
+            self._put(Frame(html=html.changed("face")))
 
     def _put_early(self) -> None:
         early, self._early = self._early, []

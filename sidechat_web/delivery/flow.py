@@ -6,9 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from autobahn.exception import Disconnected
+
 Message = dict[str, Any]
 
 _LARGE: Final = 250_000  # characters; in UTF-8 still less than Daphne's limit
+
+
+class Closed(Exception):
+    """The client has gone."""
 
 
 class Flow:
@@ -28,16 +34,23 @@ class Flow:
             transport.registerProducer(self, True)
 
     async def send(self, text: str) -> None:
-        """Send one frame, of any size: Daphne limits what it sends by what it accepts."""
-        limit = getattr(self._protocol, "maxMessagePayloadSize", None)
-        if limit is None or len(text) < _LARGE:
-            await self._send({"type": "websocket.send", "text": text})
-            return
-        self._protocol.maxMessagePayloadSize = 0
+        """Send one frame. Raises Closed where the client has gone."""
+        message = {"type": "websocket.send", "text": text}
         try:
-            await self._send({"type": "websocket.send", "text": text})
+            await (self._send(message) if len(text) < _LARGE else self._send_large(message))
+        except Disconnected:
+            raise Closed from None
+
+    async def _send_large(self, message: Message) -> None:
+        """Daphne limits what it sends by what it accepts; a frame of ours may have any size."""
+        limit = getattr(self._protocol, "maxMessagePayloadSize", None)
+        if limit is not None:
+            self._protocol.maxMessagePayloadSize = 0
+        try:
+            await self._send(message)
         finally:
-            self._protocol.maxMessagePayloadSize = limit
+            if limit is not None:
+                self._protocol.maxMessagePayloadSize = limit
 
     @property
     def is_open(self) -> bool:

@@ -5,6 +5,7 @@
 `block`   a streaming block (`turn.step.index`): after its first `data-keep` parts stands the content, of
           which all before `data-done` are finished. `<template data-shell>` makes a block that is new.
 `text`    more text at the end of a streaming block.
+`face`    the title or another thing changed that a pane shows of its session.
 `status`, `queue`, `merges`, `row`, `gone`, `gap`, `bye`, `hello` say in attributes what the JSON frames say.
 """
 
@@ -34,9 +35,9 @@ def status(state: State) -> str:
     return _frame("status", **_said(state))
 
 
-def changed(kind: str, count: int) -> str:
-    """What waits beside the log changed (`queue`, `merges`): the page fetches it where it shows it."""
-    return _frame(kind, count=count)
+def changed(kind: str, count: int | None = None) -> str:
+    """What a pane shows beside the log changed (`queue`, `merges`, `face`): the page fetches it where it shows it."""
+    return _frame(kind) if count is None else _frame(kind, count=count)
 
 
 def gap(seq: int) -> str:

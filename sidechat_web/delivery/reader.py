@@ -33,6 +33,21 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Face:
+    """What else a pane shows of a session's row."""
+
+    title: str
+    archived: bool
+    config: dict[str, Any]
+    promoted: bool
+
+    @classmethod
+    def of(cls, session: Session) -> Face:
+        config = session.settings.get("header", {}).get("config", {})
+        return cls(session.title, session.archived, config, bool(session.settings.get("promoted")))
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """Where a session's row stood; another mark means that there is something to read."""
 
@@ -53,6 +68,7 @@ class Reading:
     head: int
     state: State
     mark: Mark
+    face: Face
     events: list[Event] = field(default_factory=list)
     more: bool = False
     step: tuple[int, int] = (0, 0)  # the open one
@@ -119,7 +135,7 @@ def _living(session_id: str) -> Session | None:
 
 def _place(session: Session, seq: int) -> dict[str, Any]:
     mark = Mark(session.next_seq, session.updated_at, session.open_turn)
-    return {"session": session, "head": seq, "state": State.of(session), "mark": mark}
+    return {"session": session, "head": seq, "state": State.of(session), "mark": mark, "face": Face.of(session)}
 
 
 def _open_step(session: Session) -> tuple[int, int]:

@@ -22,7 +22,7 @@ class Viewer(Outlet):
     def __init__(self, feed: Feed, *args: Any, after: int = -1, chunks: bool = False, html: bool = False) -> None:
         super().__init__(*args, html=html)
         self.feed, self.session_id = feed, feed.session_id
-        self.seq, self.chunks = after, chunks
+        self.seq, self.chunks = min(after, feed.cursor), chunks
         self._place: int | None = None  # on the feed's tape; None while replaying
         self._lengths: dict[Key, int] = {}  # of the open blocks, as the client has them
 

@@ -80,7 +80,7 @@ def as_written(text: str) -> list[Block]:
 
 
 def parts(text: str) -> list[str]:
-    """`text` in pieces that a browser lays out quickly, cut at line breaks if it can be; more text changes the last."""
+    """`text` in pieces that a browser lays out quickly, cut at line breaks if possible; more of it changes the last."""
     out, at = [], 0
     while len(text) - at > PART_CHARACTERS:
         end = at + PART_CHARACTERS

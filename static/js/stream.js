@@ -101,6 +101,10 @@ export class Stream {
     this.isFresh = false;
   }
 
+  face() {
+    this.#say("changed");
+  }
+
   #say(name, detail = {}) {
     this.pane.dispatchEvent(new CustomEvent(`sidechat:${name}`, { bubbles: true, detail }));
   }
@@ -149,7 +153,7 @@ export class Stream {
 }
 
 const HANDLERS = Object.fromEntries(
-  ["hello", "items", "block", "text", "status", "queue", "merges"].map((name) => [name, Stream.prototype[name]]),
+  ["hello", "items", "block", "text", "status", "queue", "merges", "face"].map((name) => [name, Stream.prototype[name]]),
 );
 
 export function fragment(html) {

@@ -162,3 +162,9 @@ async def test_hostile_text_stays_text(connect, producer, session, hostile):
     await page.until("status", status="idle")
     assert not any(node.find("script") or node.find("img") for node in page.seen)
     assert hostile in parsed(page.items[f"{session.pk}-e3"]).text
+
+
+async def test_a_new_title_is_told(connect, session):
+    page = await open_page(connect, session)
+    await sync_to_async(commands.rename)(session, "Another title")
+    await page.until("face")

@@ -214,7 +214,7 @@ async def test_stalled_reader_delays_no_one_and_is_told(product):
                     break
     gaps = [frame for frame in frames if frame["t"] == "gap"]
     seqs = [frame["event"]["seq"] for frame in frames if frame["t"] == "event"]
-    assert len(gaps) == 1
+    assert gaps
     assert seqs == [event["seq"] for event in watcher.events]
 
 

@@ -225,3 +225,10 @@ async def test_who_falls_behind_is_told_and_misses_nothing(connect, producer, se
     assert client.seqs == sorted(set(client.seqs))
     total = (await sync_to_async(Session.objects.get)(pk=session.pk)).next_seq
     assert len(client.seqs) == (total if chunks else total - 40)
+
+
+async def test_a_seq_that_the_log_does_not_have_is_its_head(connect, producer, session):
+    client = await connect(session, after=10_000)
+    await client.until("merges")
+    await producer.whole_turn("answer")
+    await client.event("turn/end")
