@@ -289,3 +289,19 @@ def free_port() -> int:
 def accepts(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_start_loads_no_sdk_that_it_may_never_need(environment, tmp_path):
+    """Vendors' SDKs, MCP and other databases cost seconds and tens of megabytes; they load on first use."""
+    manage(environment, "migrate", "-v0")
+    command = [sys.executable, "-X", "importtime", "manage.py", "serve", "--port", "0"]
+    with (
+        (tmp_path / "imports").open("w") as imports,
+        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=imports) as server,
+    ):
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith(b"Sidechat is at")
+        server.terminate()
+    loaded = {line.rpartition("|")[2].strip() for line in (tmp_path / "imports").read_text().splitlines()}
+    assert "sidechat_web.runtime.runner" in loaded
+    assert loaded & {"openai", "anthropic", "mcp", "redis", "psycopg", "procrastinate"} == set()

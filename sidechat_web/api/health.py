@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-import redis
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
@@ -52,6 +51,8 @@ def _database_answers() -> bool:
 
 
 def _redis_answers() -> bool:
+    import redis
+
     try:
         with redis.Redis.from_url(
             settings.REDIS_URL, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS

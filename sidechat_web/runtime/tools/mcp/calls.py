@@ -11,9 +11,8 @@ from sidechat_web.runtime.tools.registry import Result
 
 from . import connections, listing, servers
 from .results import result_of
-from .servers import Server
+from .servers import LOOK_SECONDS, Server
 
-LOOK_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 60.0  # before a server that could not be listed is tried again
 _logger = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ from sidechat_web.core import jsontext
 FILE_NAME: Final = "mcp.json"
 SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 60.0  # a program may have to be fetched first
+LOOK_SECONDS: Final = 5.0  # between two looks at what is configured
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _HTTP_TYPES: Final = ("http", "streamable-http", "streamableHttp")
 _logger = logging.getLogger(__name__)

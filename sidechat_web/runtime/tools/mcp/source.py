@@ -5,6 +5,7 @@ The SDK is imported only when a server is spoken to: naming tools needs none of 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from sidechat_web.storage.models import Session
 
 from . import listing, servers
 from .listing import Listed, qualified
-from .servers import CONNECT_SECONDS, Server
+from .servers import CONNECT_SECONDS, LOOK_SECONDS, Server
 
 
 def source(_session: Session | None, _cwd: str | None) -> Iterator[Tool]:
@@ -39,7 +40,9 @@ def tool_of(server: Server, listed: Listed) -> Tool:
 
 
 async def serve() -> None:
-    """What runs beside a runner: see `calls.serve`."""
+    """What runs beside a runner, once a server is configured: see `calls.serve`."""
+    while not servers.configured():  # noqa: ASYNC110 - a file, which rings no bell
+        await asyncio.sleep(LOOK_SECONDS)
     from . import calls
 
     await calls.serve()
