@@ -18,6 +18,7 @@ from . import (
     queued,
     requests,
     sessions,
+    sides,
     turns,
 )
 from .openapi import Api
@@ -32,7 +33,7 @@ api = Api(
 )
 errors.install(api)
 api.add_decorator(idempotency.once_per_key)
-for module in (sessions, events, messages, requests, queued, turns, forks, merges, approvals, logs, catalog):
+for module in (sessions, events, messages, requests, queued, turns, forks, sides, merges, approvals, logs, catalog):
     api.add_router("", module.router)
 
 urlpatterns = [

@@ -287,9 +287,11 @@ def _inherited_head(parent: Session, cut: int) -> dict[str, Any]:
 
 
 def _sides_below(session: Session) -> list[Session]:
+    """The sides at any depth, locked, each level by id."""
     found, level = [], [session]
     while level:
-        level = list(Session.objects.filter(parent__in=level, kind=Session.Kind.SIDE, deleted_at=None))
+        rows = Session.objects.select_for_update(no_key=True).filter(parent__in=level, deleted_at=None)
+        level = list(rows.filter(kind=Session.Kind.SIDE).order_by("pk"))
         found += level
     return found
 
