@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from sidechat_web.runtime import commands
-from sidechat_web.runtime.sidechat.side import open_side, renew
+from sidechat_web.runtime.sidechat.side import open_side
 from sidechat_web.runtime.views import session_json
 
 from . import auth, quoting, schemas
@@ -36,24 +36,6 @@ def fork_session(request: HttpRequest, session_id: str, body: schemas.NewFork | 
         quotes=quoting.resolve(request, wanted.quotes, parent),
     )
     return Status(201, session_json(auth.session(request, child.pk)))
-
-
-@router.post("/sessions/{session_id}/renew", response={201: schemas.Session})
-def renew_side(request: HttpRequest, session_id: str, body: schemas.Renewal | None = None) -> Status[Any]:
-    """A new side from what the parent is now, which carries what this side said as one quoted message.
-
-    409 `nothing_new` where the parent has not moved on, `turn_open` while this side answers, `parent_gone`.
-    """
-    side = auth.session(request, session_id)
-    wanted = body or schemas.Renewal()
-    renewed = renew(
-        side,
-        title=wanted.title or "",
-        model=wanted.model or "",
-        text=wanted.text,
-        quotes=quoting.resolve(request, wanted.quotes, side),
-    )
-    return Status(201, session_json(auth.session(request, renewed.pk)))
 
 
 @router.post("/sessions/{session_id}/retry", response={201: schemas.Session})

@@ -36,7 +36,10 @@ async def draft_note(request: HttpRequest, session_id: str) -> Status[Any]:
 async def merge_side(request: HttpRequest, session_id: str, body: schemas.NewMerge | None = None) -> Status[Any]:
     """Bring one note into the parent, exactly once for the same content.
 
-    202 while the parent's turn runs, or where the side is still writing after 10 seconds.
+    With `sides`, one note out of several sides of one parent: those that are named, and the one of this path;
+    on the parent's path, those that are named. Refusals name the side.
+
+    202 while the parent's turn runs, or where a side is still writing after 10 seconds.
     """
     begin = partial(_start_merge, request, session_id, body or schemas.NewMerge())
     return await once_begun(request, begin, _merged)
@@ -70,12 +73,22 @@ def promote_side(request: HttpRequest, session_id: str) -> Status[Any]:
 
 
 def _start_merge(request: HttpRequest, session_id: str, body: schemas.NewMerge) -> dict[str, str]:
-    started = merge_back.merge(auth.side_to_merge(request, session_id), text=body.text, steer=body.steer)
-    return {"merge": started.pk, "side": started.side_id}
+    session = auth.session(request, session_id, write=True)
+    named = None if body.sides is None else [auth.session(request, one, write=True) for one in body.sides]
+    sides = [auth.side_to_merge(request, one.pk) for one in _selected(session, named)]
+    started = merge_back.merge_selected(sides, text=body.text, steer=body.steer)
+    return {"merge": started.pk, "parent": started.parent_id}
+
+
+def _selected(session: Session, named: list[Session] | None) -> list[Session]:
+    """The sides that a note shall be out of: `session` is one of them, unless it is their parent."""
+    if named is None:
+        return [session]
+    return named if all(one.parent_id == session.pk for one in named) else [session, *named]
 
 
 async def _merged(begun: dict[str, str]) -> Status[Any]:
-    return await result_of(begun["side"], partial(_fate, begun["merge"])) or Status(202, {"merge": begun["merge"]})
+    return await result_of(begun["parent"], partial(_fate, begun["merge"])) or Status(202, {"merge": begun["merge"]})
 
 
 def _fate(merge_id: str) -> Status[Any] | None:

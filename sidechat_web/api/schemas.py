@@ -120,6 +120,44 @@ class NewFork(Body):
     quotes: list[Quote] | None = None
 
 
+class Carried(Answer):
+    """The earlier side (its log id) whose words a renewed side carries; `truncated` where some are missing."""
+
+    session: str
+    truncated: bool
+
+
+class MergedNote(Answer):
+    """A note of the side in its parent, and up to where it covers the side."""
+
+    seq: int
+    time: int
+    throughSeq: int
+    retracted: bool
+
+
+class Side(Answer):
+    """What a side knows and what became of its notes.
+
+    `turn` is the last inherited turn (0: none); `runningTurn` the parent's turn that ran when the side was opened
+    and is not included; `summary` the inherited turns that a summary stands for; `behind` how many turns the
+    parent has ended since; `ownSystem` and `ownModel` whether they are not the inherited ones, which costs the cache;
+    `firstCachedShare` the part of its first request that was read from the cache.
+    """
+
+    turn: int
+    runningTurn: int = Omitted()
+    summary: list[int] = Omitted()
+    behind: int
+    carried: Carried = Omitted()
+    ownSystem: bool
+    ownModel: bool
+    firstCachedShare: float = Omitted()
+    merged: list[MergedNote]
+    mergeable: bool
+    whyNot: ErrorDetail = Omitted()
+
+
 class Renewal(Body):
     """Title and model are the old side's where none is named."""
 
@@ -319,8 +357,11 @@ class MergePending(Answer):
 
 
 class Merge(Answer):
+    """`sides` where the note is out of several; `side` is the first of them."""
+
     id: str
     side: str
+    sides: list[str] = Omitted()
     parent: str
     state: Literal["drafting", "pending", "delivered", "failed", "cancelled", "retracted"]
     seq: int = Omitted()

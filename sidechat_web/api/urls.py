@@ -19,6 +19,7 @@ from . import (
     requests,
     sessions,
     shares,
+    sides,
     turns,
 )
 from .openapi import Api
@@ -33,7 +34,8 @@ api = Api(
 )
 errors.install(api)
 api.add_decorator(idempotency.once_per_key)
-for module in (sessions, events, messages, requests, queued, turns, forks, merges, approvals, shares, logs, catalog):
+routers = (sessions, events, messages, requests, queued, turns, forks, sides, merges, approvals, shares, logs, catalog)
+for module in routers:
     api.add_router("", module.router)
 
 urlpatterns = [

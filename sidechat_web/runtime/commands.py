@@ -313,11 +313,11 @@ def _inherited_head(parent: Session, cut: int) -> dict[str, Any]:
 
 
 def _sides_below(session: Session) -> list[Session]:
-    """The owner's own sides below `session`, at any depth."""
-    sides = Session.objects.filter(owner_id=session.owner_id, kind=Session.Kind.SIDE, deleted_at=None)
+    """The owner's own sides below `session` at any depth, locked, each level by id."""
+    sides = Session.objects.select_for_update(no_key=True).filter(owner_id=session.owner_id, deleted_at=None)
     found, level = [], [session]
     while level:
-        level = list(sides.filter(parent__in=level))
+        level = list(sides.filter(kind=Session.Kind.SIDE, parent__in=level).order_by("pk"))
         found += level
     return found
 

@@ -37,7 +37,8 @@ def deliver(session: Session, *, into_turn_only: bool = False) -> list[Any]:
 
     Call it where no turn is open, or with `into_turn_only` right before a running turn's next request.
     """
-    waiting = Injection.objects.filter(session=session, state=Injection.State.PENDING).order_by("created_at", "id")
+    pending = Injection.objects.select_for_update().filter(session=session, state=Injection.State.PENDING)
+    waiting = pending.order_by("created_at", "id")
     if into_turn_only:
         waiting = waiting.filter(into_turn=True)
     out = []

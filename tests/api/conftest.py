@@ -11,6 +11,9 @@ from sidechat_web.accounts import tokens
 from sidechat_web.core import events as ev
 from sidechat_web.runtime import commands
 from sidechat_web.storage import log
+from tests.conftest import idle
+
+from .agents import create, open_side, say
 
 
 @dataclass
@@ -111,3 +114,20 @@ def open_turn(session):
     log.append(session.pk, turn(3)[:3])
     session.refresh_from_db()
     return session
+
+
+@pytest.fixture
+async def main(owner, running):
+    """Ann's session after a turn of a running agent."""
+    made = await create(owner, title="Main")
+    await say(made, "what shall we build?")
+    await idle(made)
+    return made
+
+
+@pytest.fixture
+async def side(main):
+    """A side of `main` that was asked."""
+    made = await open_side(main, title="Doubts", text="is there a risk?")
+    await idle(made)
+    return made

@@ -4,66 +4,20 @@ import asyncio
 import json
 
 import pytest
-from asgiref.sync import ThreadSensitiveContext, sync_to_async
-from django.db import connections
-from django.test import AsyncClient
+from asgiref.sync import sync_to_async
 
-from sidechat_web.accounts import tokens
 from sidechat_web.api import waiting
-from sidechat_web.runtime import commands
-from sidechat_web.runtime.sidechat import side as sides
 from sidechat_web.storage.models import Session
 from tests.conftest import idle
 
+from .agents import AsyncCaller, caller_for, merges_of, notes_in, open_side, refusal, say
+
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("running")]
-
-create = sync_to_async(commands.create)
-say = sync_to_async(commands.say)
-open_side = sync_to_async(sides.open_side)
-
-
-class AsyncCaller:
-    def __init__(self, token):
-        self.headers = {"Authorization": f"Bearer {token}"}
-
-    async def call(self, method, path, body=None, key=None):
-        headers = {**self.headers, **({"Idempotency-Key": key} if key else {})}
-        data = b"" if body is None else json.dumps(body).encode()
-        async with ThreadSensitiveContext():  # as Django's ASGI handler does for each request
-            response = await AsyncClient().generic(method, f"/api{path}", data, "application/json", headers=headers)
-            await sync_to_async(connections.close_all)()  # which the test client leaves open
-        return response.status_code, response.json()
 
 
 @pytest.fixture
 async def ann(owner):
-    return AsyncCaller(await sync_to_async(tokens.issue)(owner, "test"))
-
-
-@pytest.fixture
-async def main(owner):
-    session = await create(owner, title="Main")
-    await say(session, "what shall we build?")
-    await idle(session)
-    return session
-
-
-@pytest.fixture
-async def side(main):
-    made = await open_side(main, title="Doubts", text="is there a risk?")
-    await idle(made)
-    return made
-
-
-async def notes_in(ann, session):
-    _, body = await ann.call("GET", f"/sessions/{session.pk}/messages")
-    return [m for m in body["messages"] if m["source"].get("form") == "handback"]
-
-
-async def merges_of(ann, session):
-    status, found = await ann.call("GET", f"/sessions/{session.pk}/merges")
-    assert status == 200
-    return found
+    return await caller_for(owner)
 
 
 async def test_draft_is_written_once_and_kept(ann, side, provider):
@@ -188,11 +142,6 @@ async def test_side_that_went_on_has_no_draft(ann, main, side, provider, monkeyp
     assert await refusal(ann, *ask) == (409, "nothing_new")
 
 
-async def refusal(ann, method, path, body=None, key=None):
-    status, answer = await ann.call(method, path, body, key)
-    return status, answer["error"]["code"]
-
-
 async def test_refusals_name_their_reason(ann, main, side):
     assert await refusal(ann, "POST", f"/sessions/{main.pk}/merge") == (409, "not_a_side")
     fresh = await open_side(main)
@@ -229,7 +178,7 @@ async def test_promote_lifts_the_gate_once(ann, side):
 
 async def test_strangers_and_nobody(ann, main, side, django_user_model):
     bob = await sync_to_async(django_user_model.objects.create)(username="bob")
-    stranger = AsyncCaller(await sync_to_async(tokens.issue)(bob, "test"))
+    stranger = await caller_for(bob)
     nobody = AsyncCaller("sc_none")
     for path in ("handback", "merge"):
         assert await refusal(stranger, "POST", f"/sessions/{side.pk}/{path}") == (404, "not_found")

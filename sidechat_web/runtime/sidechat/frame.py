@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sidechat_web.core import events as ev
 from sidechat_web.core.events import Draft, Event
+from sidechat_web.runtime.cutting import cut
 from sidechat_web.storage.ids import new_id
 
 PLUGIN: Final = "sidechat"
@@ -33,11 +35,37 @@ LIFT_TEXT: Final = (
 )
 RETRACTION_TEXT: Final = "[A note from a side session stood here. The user retracted it.]"
 HANDBACK_REQUEST_TEXT: Final = (
-    "[Side session, version 1] Write the handback: one note for the main session about what was found here. At most "
-    "{chars} characters. The conclusion first; then the evidence with references; then caveats; then the next step. "
-    "Leave out what the main session already knows. Write only the note itself."
+    "[Side session, version 1] Write the handback: one note to the main session, which did not see this side session. "
+    "At most {chars} characters, in this order: Conclusion: what was found. Evidence: what shows it, with the turn, "
+    "like (turn {turn}). Caveats: what is not certain. Next step: what to do. Write only the note."
 )
 AGAIN_TEXT: Final = " An earlier handback was already merged: write only what is new since then."
+EARLIER_TEXT: Final = " The user changed it; the main session has it like this: “{note}”"
+TURNS_TEXT: Final = " The turns of this side session: {turns}."
+_QUESTION_CHARS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A note that was merged before; `text` where the side does not know it, else empty."""
+
+    text: str
+
+
+def handback_request(chars: int, questions: Sequence[tuple[int, str]], earlier: Earlier | None) -> str:
+    """The request for a note of at most `chars` characters about the turns `questions`, `(number, text)` in order."""
+    listed = [
+        f"turn {number}: “{cut(' '.join(text.split()), _QUESTION_CHARS, mark='…')[0]}”" for number, text in questions
+    ]
+    last = questions[-1][0] if questions else 1
+    text = HANDBACK_REQUEST_TEXT.format(chars=chars, turn=last)
+    if listed:
+        text += TURNS_TEXT.format(turns="; ".join(listed))
+    if earlier is not None:
+        text += AGAIN_TEXT
+        if earlier.text:
+            text += EARLIER_TEXT.format(note=earlier.text)
+    return text
 
 
 def source(form: str, **more: Any) -> dict[str, Any]:

@@ -1,119 +1,138 @@
-"""Merge back: one sourced note enters the parent, exactly once.
+"""Merge back: one sourced note enters the parent, exactly once, out of one side or out of several.
 
-A click makes a `Merge` row under a key (side, throughSeq, hash of a user-written text). If the side has no
-draft yet it is asked for one, as a turn of its own; when that turn ends the note is handed to the parent
-as an injection. Each step is one transaction and is found again after a crash.
+A click makes a `Merge` row under a key (sides, throughSeqs, hash of a user-written text). A side that has
+no draft yet is asked for one, as a turn of its own; when all have one the note is handed to the parent as
+an injection. Each step is one transaction and is found again after a crash.
 
-Locks are taken parent first, then side.
+Locks are taken parent first, then the sides by id.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from sidechat_web.core import events as ev
-from sidechat_web.core.errors import SidechatError, TurnOpen
-from sidechat_web.core.events import Replace
-from sidechat_web.runtime import commands, dispatch, injections, live, queue
-from sidechat_web.storage import log, reading
-from sidechat_web.storage.models import Injection, QueueItem, Session
+from sidechat_web.core.errors import SidechatError
+from sidechat_web.runtime import commands, injections
+from sidechat_web.storage import log
+from sidechat_web.storage.models import Injection, Session
 
-from . import frame, note, turns
-from .models import Merge
+from . import drafting, frame, note, turns
+from .delivered import merged_into, retract
+from .drafting import capped, drafted, handback, proposal
+from .models import Merge, Source
+
+__all__ = [
+    "as_json",
+    "cancel",
+    "capped",
+    "drafted",
+    "handback",
+    "merge",
+    "merge_selected",
+    "merged_into",
+    "merges_of",
+    "proposal",
+    "retract",
+    "why_not",
+]
 
 LIVE = (Merge.State.DRAFTING, Merge.State.SUBMITTED)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A side that the note is out of; `through` is how far it covers the side, None before the side's first turn."""
+
+    side: Session
+    own: list[turns.SideTurn]
+    through: int | None
+    draft: turns.Draft | None
+
+    @classmethod
+    def of(cls, side: Session, through: int | None = None) -> _Part:
+        """As far as the side has come, or up to `through`."""
+        own = turns.own(side)
+        reach = turns.through_seq(own) if through is None else through
+        return cls(side, own, reach, None if reach is None else turns.draft_at(own, reach))
+
+
+class RefusedBySide(SidechatError):
+    """A refusal that concerns one of several sides."""
+
+    def __init__(self, side: Session, error: SidechatError) -> None:
+        super().__init__(f"“{side.title or 'untitled'}”: {error.message}", error.code)
+        self.side_id = side.pk
+
+
+@contextmanager
+def _naming(side: Session, sides: Sized) -> Iterator[None]:
+    """Let a refusal name its side where there are several."""
+    try:
+        yield
+    except SidechatError as e:
+        if len(sides) == 1:
+            raise
+        raise RefusedBySide(side, e) from None
 
 
 def merge(side: Session, *, text: str | None = None, steer: bool = False) -> Merge:
     """Bring one note into the parent; `text` is the user's own or edited note.
 
     Returns the merge: delivered, pending (the parent's turn runs) or drafting (the side is being asked).
-    The same content answers with the same merge. Raises SidechatError `turn_open`, `nothing_new`,
-    `parent_gone`, `parent_read_only`, `not_a_side`.
+    The same content answers with the same merge. `steer` lets the note enter the parent's running turn, also
+    where it is pending already. Raises SidechatError `turn_open`, `nothing_new`, `parent_gone`,
+    `parent_read_only`, `not_a_side`.
     """
+    return merge_selected([side], text=text, steer=steer)
+
+
+def merge_selected(sides: Sequence[Session], *, text: str | None = None, steer: bool = False) -> Merge:
+    """Bring one note out of several sides of one parent: each is asked for its handback, drafts are reused.
+
+    The order is that in which the sides were opened. Refusals are those of `merge` and name the side;
+    `other_parent` where the sides are not of one parent, `too_many_sides` where the cap is too small for them.
+    """
+    if text is not None:
+        text = text.strip()
+        commands.check_text(text)
     with transaction.atomic():
-        parent = _lock_parent(side)
-        side = log.lock(side.pk)
-        own = turns.own(side)
-        draft = turns.draft(own)
-        if text is not None:
-            text = text.strip()
-            commands.check_text(text)
-        written = None if text is None or (draft is not None and text in _forms(side, draft)) else text
-        key = _key(side, turns.through_seq(own), written)
+        parent, parts = _lock(sides)
+        written = None if text is not None and text in _own_forms(parts) else text
+        key = _key(parts, written)
         found = _rows().filter(key=key, state__in=LIVE).first()
         if found is not None:
-            return found
-        through = _check_allowed(side, own, written)
-        made = Merge(side=side, parent=parent, key=key, through_seq=through, into_turn=steer)
-        if written is not None:
-            made.edited = True
-            _submit(made, parent, side, written)
-        elif draft is not None:
-            _submit(made, parent, side, draft.text)
-        else:
-            _ask(side)
+            return _hasten(found) if steer else found
+        made = Merge(parent=parent, key=key, into_turn=steer, edited=written is not None)
+        sources = [Source(merge=made, side=p.side, through_seq=_allowed(p, parts, written)) for p in parts]
         made.save(force_insert=True)
+        Source.objects.bulk_create(sources)
+        whole = _compose(parts, written)
+        if written is not None or all(part.draft for part in parts):
+            _submit(made, parent, parts, whole)
+        else:
+            _ask(parts)
+        made = _rows().get(pk=made.pk)
         _ring(made)
     return made
-
-
-def handback(side: Session) -> turns.Draft | None:
-    """The draft for all there is; None while the side is being asked for it, which this starts."""
-    with transaction.atomic():
-        side = log.lock(side.pk)
-        own = turns.own(side)
-        draft = turns.draft(own)
-        if draft is None and not _asked(side, own):
-            _check_allowed(side, own, None)
-            _ask(side)
-        return draft
-
-
-def drafted(side: Session) -> turns.Draft | None:
-    """The draft that `handback` asked for; None while it is being written.
-
-    Raises SidechatError `handback_failed`, `handback_stopped` or `handback_empty`, and `nothing_new`
-    where the side went on instead.
-    """
-    waits = _waits_for_answer(side)
-    own = turns.own(side)
-    draft, last = turns.draft(own), turns.last_handback(own)
-    if draft is not None:
-        return draft
-    if waits or (last is not None and last.end is None):
-        return None
-    if last is None:
-        raise SidechatError("the side went on before the handback was written: ask for it again", "nothing_new")
-    failure = _why_failed(last)
-    raise SidechatError(failure["message"], failure["code"])
-
-
-def proposal(side: Session, draft: turns.Draft) -> note.Note:
-    """The draft as it can be reviewed: what of it fits into the note, without the note's first line."""
-    whole = capped(side, draft.text)
-    return note.Note(whole.text.removeprefix(note.first_line(side.title, side.log_id)), whole.truncated)
 
 
 def why_not(side: Session) -> tuple[str, str] | None:
     """`(code, sentence)` where a merge is not allowed now; None where it is."""
     try:
         _check_parent(side)
-        _check_allowed(side, turns.own(side), None)
+        part = _Part.of(side)
+        _allowed(part, [part], None)
     except SidechatError as e:
         return e.code, e.message
     return None
-
-
-def capped(side: Session, body: str) -> note.Note:
-    """The whole note as it would enter the parent."""
-    return note.compose(side.title, side.log_id, body, settings.SIDECHAT_HANDBACK_MAX_CHARS)
 
 
 def cancel(session: Session, merge_id: str) -> Merge:
@@ -122,8 +141,8 @@ def cancel(session: Session, merge_id: str) -> Merge:
         found = _rows().filter(_of(session), pk=merge_id).first()
         if found is None:
             raise SidechatError("no such merge", "not_found")
+        found = _locked(found)
         if found.state == Merge.State.SUBMITTED and found.injection is not None:
-            log.lock(found.parent_id)
             if not injections.cancel(found.injection):
                 raise SidechatError("the note is already in the parent; retract it instead", "delivered")
         elif found.state != Merge.State.DRAFTING:
@@ -134,35 +153,17 @@ def cancel(session: Session, merge_id: str) -> Merge:
     return found
 
 
-@transaction.atomic
-def retract(parent: Session, seq: int) -> ev.Event:
-    """Take the note at `seq` off the parent's surface. Raises `turn_open`, `not_on_surface`, `parent_read_only`."""
-    parent = log.lock(parent.pk)
-    if parent.read_only:
-        raise SidechatError(
-            "this session is mirrored from another program and cannot be written here", "parent_read_only"
-        )
-    if parent.open_turn is not None:
-        raise TurnOpen("the session is answering; retract the note when the turn has ended")
-    event = reading.event(parent, seq)
-    if event is None or frame.form_of(event) != frame.HANDBACK or seq not in reading.surface(parent).nodes:
-        raise SidechatError(f"event {seq} is not a note that the model still sees", "not_on_surface")
-    text = frame.message(frame.RETRACTION, frame.RETRACTION_TEXT, session=event.data["source"].get("session"))
-    [done] = log.append_locked(parent, [ev.Draft(text.type, text.data, Replace(seq, seq), (seq,))])
-    Merge.objects.filter(parent=parent, injection__seq=seq, state=Merge.State.SUBMITTED).update(
-        state=Merge.State.RETRACTED
-    )
-    commands.ring_after_commit(parent.pk, "merges")
-    return done
-
-
 def merges_of(session: Session) -> list[dict[str, Any]]:
     """The merges from or into `session`, oldest first, in the API's shape."""
     return [as_json(row) for row in _rows().filter(_of(session)).order_by("created_at", "id")]
 
 
 def as_json(row: Merge) -> dict[str, Any]:
-    out: dict[str, Any] = {"id": row.pk, "side": row.side_id, "parent": row.parent_id, "state": row.public_state}
+    """`{id, side, parent, state, sides?, seq?, error?}`; `sides` where the note is out of several, `side` the first."""
+    sides = row.side_ids
+    out: dict[str, Any] = {"id": row.pk, "side": sides[0], "parent": row.parent_id, "state": row.public_state}
+    if len(sides) > 1:
+        out["sides"] = sides
     if row.seq is not None:
         out["seq"] = row.seq
     if row.error:
@@ -170,178 +171,194 @@ def as_json(row: Merge) -> dict[str, Any]:
     return out
 
 
-def merged_into(side: Session) -> list[dict[str, Any]]:
-    """The side's notes in its parent, read off the parent's log: `{seq, time, throughSeq, retracted}`."""
-    parent = side.parent
-    if parent is None or parent.deleted_at is not None:
-        return []
-    found: dict[int, dict[str, Any]] = {}
-    for event in reading.events(parent, types=[ev.CONTEXT_MESSAGE]):
-        if isinstance(event.surface_op, Replace) and event.surface_op.start in found:
-            found[event.surface_op.start]["retracted"] = True
-        elif frame.form_of(event) == frame.HANDBACK and side.log_id in _sides_of(event):
-            through = event.data["source"].get("throughSeq")
-            found[event.seq] = {"seq": event.seq, "time": event.time, "throughSeq": through, "retracted": False}
-    return list(found.values())
-
-
 # --- what happens later ---
 
 
 def turn_ended(side_id: str, turn: int) -> None:
     """Go on with the merges that waited for this side's handback."""
-    for waiting in Merge.objects.filter(side=side_id, state=Merge.State.DRAFTING):
-        _go_on(waiting.pk)
+    for waiting in Merge.objects.filter(sources__side=side_id, state=Merge.State.DRAFTING):
+        _go_on(waiting)
 
 
 def recover() -> None:
     """Go on with merges that a crash left behind."""
     for waiting in Merge.objects.filter(state=Merge.State.DRAFTING):
-        _go_on(waiting.pk)
+        _go_on(waiting)
 
 
 def session_deleted(session: Session) -> None:
     """A deleted side or parent has no merges on the way any more."""
-    for row in Merge.objects.filter(_of(session), state__in=LIVE).select_related("injection"):
+    for row in _rows().filter(_of(session), state__in=LIVE):
         if row.state == Merge.State.SUBMITTED and row.injection is not None and not injections.cancel(row.injection):
             continue
-        error = {
-            "code": "parent_gone" if row.parent_id == session.pk else "side_gone",
-            "message": "the session was deleted",
-        }
+        code = "parent_gone" if row.parent_id == session.pk else "side_gone"
+        error = {"code": code, "message": "the session was deleted"}
         Merge.objects.filter(pk=row.pk).update(state=Merge.State.FAILED, error=error)
+        _ring(row)
 
 
 @transaction.atomic
-def _go_on(merge_id: str) -> None:
-    row = Merge.objects.select_related("side", "parent").get(pk=merge_id)
+def _go_on(waiting: Merge) -> None:
+    """Submit the note once every side has its draft; fail where one has none, ask again where a crash took it."""
+    through = dict(waiting.sources.values_list("side_id", "through_seq"))
     try:
-        parent, side = log.lock(row.parent_id), log.lock(row.side_id)
+        parent = log.lock(waiting.parent_id)
+        locked = {side_id: log.lock(side_id) for side_id in sorted(through)}
     except Session.DoesNotExist:
         return
-    row.refresh_from_db()
-    if row.state != Merge.State.DRAFTING or side.open_turn is not None or _waits_for_answer(side):
+    row = _rows().get(pk=waiting.pk)
+    if row.state != Merge.State.DRAFTING:
         return
-    own = turns.own(side)
-    draft, last = turns.draft(own), turns.last_handback(own)
-    if draft is not None and draft.through_seq == row.through_seq:
-        _submit(row, parent, side, draft.text)
-    elif last is not None and (last.reason or {}).get("kind") == "interrupted":
-        _ask(side)
-        return
+    parts = [_Part.of(locked[side_id], through[side_id]) for side_id in through]
+    try:
+        if [part for part in parts if not _ready(part, parts)]:
+            return
+        whole = _compose(parts, None)
+    except SidechatError as e:
+        _fail(row, e)
     else:
-        row.state, row.error = Merge.State.FAILED, _why_failed(last)
-    row.save()
+        _submit(row, parent, parts, whole)
     _ring(row)
 
 
-def _submit(row: Merge, parent: Session, side: Session, body: str) -> None:
+def _fail(row: Merge, why: SidechatError) -> None:
+    row.state, row.error = Merge.State.FAILED, {"code": why.code, "message": why.message}
+    if isinstance(why, RefusedBySide):
+        row.error["side"] = why.side_id
+    row.save(update_fields=["state", "error"])
+
+
+def _ready(part: _Part, parts: Sequence[_Part]) -> bool:
+    """Whether the side has its draft; False while it is being written. Raises SidechatError where it will have none."""
+    if part.draft is not None:
+        return True
+    if drafting.is_writing(part.side, part.own):
+        return False
+    tried = turns.handbacks_at(part.own, part.through or 0)
+    with _naming(part.side, parts):
+        if part.through != turns.through_seq(part.own) or turns.is_answering(part.own):
+            raise SidechatError("the side went on before its handback was written; merge again", "handback_stopped")
+        if tried and (tried[-1].reason or {}).get("kind") != "interrupted":
+            raise drafting.failure(tried[-1])
+    drafting.ask(part.side, part.own, len(parts))
+    return False
+
+
+def _submit(row: Merge, parent: Session, parts: Sequence[_Part], whole: note.Note) -> None:
     """Hand the note to the parent: appended now, or when its turn ends."""
-    whole = capped(side, body)
-    draft = frame.message(
-        frame.HANDBACK,
-        whole.text,
-        session=side.log_id,
-        throughSeq=row.through_seq,
-        truncated=whole.truncated,
-        edited=row.edited,
-    )
+    draft = frame.message(frame.HANDBACK, whole.text, **_origin(parts), truncated=whole.truncated, edited=row.edited)
     row.truncated, row.state = whole.truncated, Merge.State.SUBMITTED
     row.injection = injections.inject(parent, draft, key=f"sidechat:{row.pk}", into_turn=row.into_turn)
+    row.save(update_fields=["truncated", "state", "injection"])
 
 
-def _forms(side: Session, draft: turns.Draft) -> tuple[str, str]:
-    """The texts that are the draft itself: whole, and as it is shown for review."""
-    return draft.text, proposal(side, draft).text
+def _origin(parts: Sequence[_Part]) -> dict[str, Any]:
+    reach = [{"session": part.side.log_id, "throughSeq": part.through} for part in parts]
+    return {"sessions": reach} if len(reach) > 1 else reach[0]
 
 
-def _ask(side: Session) -> None:
-    """Have the side write its handback, as a turn of its own, before anything else that waits."""
-    text = frame.HANDBACK_REQUEST_TEXT.format(chars=settings.SIDECHAT_HANDBACK_MAX_CHARS - 150)
-    if any(not done["retracted"] for done in merged_into(side)):
-        text += frame.AGAIN_TEXT
-    queue.put(side, frame.message(frame.HANDBACK_REQUEST, text), first=True)
-    dispatch.enqueue(side.pk)
+def _compose(parts: Sequence[_Part], written: str | None) -> note.Note:
+    """The whole note out of the drafts (one that is not there yet counts as empty), or of what the user wrote."""
+    cap = settings.SIDECHAT_HANDBACK_MAX_CHARS
+    bodies = [part.draft.text if part.draft else "" for part in parts]
+    if len(parts) == 1:
+        return capped(parts[0].side, bodies[0] if written is None else written)
+    if written is not None:
+        return note.written_for_several([(part.side.title, part.side.log_id) for part in parts], written, cap)
+    sides = [note.Part(p.side.title, p.side.log_id, body) for p, body in zip(parts, bodies, strict=True)]
+    return note.compose_several(sides, cap)
 
 
-def _asked(side: Session, own: list[turns.SideTurn]) -> bool:
-    """Whether a handback is on its way: waiting in the queue, or being written."""
-    writing = bool(own) and own[-1].handback and own[-1].end is None
-    return writing or _waits_for_answer(side)
+def _own_forms(parts: Sequence[_Part]) -> tuple[str, ...]:
+    """The texts that are the model's own draft: whole, and as it is shown for review."""
+    if len(parts) > 1 or (draft := parts[0].draft) is None:
+        return ()
+    return draft.text, proposal(parts[0].side, draft).text
 
 
-def _waits_for_answer(side: Session) -> bool:
-    return QueueItem.objects.filter(session=side, seq=None, event_type=ev.CONTEXT_MESSAGE).exists()
+def _ask(parts: Sequence[_Part]) -> None:
+    for part in parts:
+        if part.draft is None and not drafting.is_writing(part.side, part.own):
+            drafting.ask(part.side, part.own, len(parts))
 
 
-def _lock_parent(side: Session) -> Session:
-    _check_parent(side)
+def _hasten(found: Merge) -> Merge:
+    """Let a merge that is not delivered yet enter the parent's running turn."""
+    if not found.into_turn and found.seq is None:
+        found.into_turn = True
+        found.save(update_fields=["into_turn"])
+        Injection.objects.filter(pk=found.injection_id, state=Injection.State.PENDING).update(into_turn=True)
+        _ring(found)
+    return found
+
+
+def _lock(sides: Sequence[Session]) -> tuple[Session, list[_Part]]:
+    """The parent and the sides, locked; the sides once each, in the order in which they were opened."""
+    by_id = {side.pk: side for side in sides}
+    if not by_id:
+        raise SidechatError("name the sides that the note shall be out of", "no_sides")
+    for side in by_id.values():
+        with _naming(side, by_id):
+            _check_parent(side)
+    if len({side.parent_id for side in by_id.values()}) != 1:
+        raise SidechatError("one note can only come out of sides of the same session", "other_parent")
     try:
-        return log.lock(str(side.parent_id))
+        parent = log.lock(str(next(iter(by_id.values())).parent_id))
     except Session.DoesNotExist:
-        raise SidechatError("the parent session was deleted; the note can still be copied", "parent_gone") from None
+        raise _parent_gone() from None
+    locked = [log.lock(pk) for pk in sorted(by_id)]
+    return parent, [_Part.of(side) for side in sorted(locked, key=lambda side: (side.created_at, side.pk))]
 
 
 def _check_parent(side: Session) -> None:
     if side.kind != Session.Kind.SIDE:
         raise SidechatError("only a side session can be merged back", "not_a_side")
     if side.parent is None or side.parent.deleted_at is not None:
-        raise SidechatError("the parent session was deleted; the note can still be copied", "parent_gone")
+        raise _parent_gone()
     if side.parent.read_only:
         raise SidechatError("the parent's log belongs to another program; the note can be copied", "parent_read_only")
 
 
-def _check_allowed(side: Session, own: list[turns.SideTurn], written: str | None) -> int:
-    """The `throughSeq` of a merge made now. Raises `turn_open` or `nothing_new`."""
-    if side.open_turn is not None:
-        raise TurnOpen("the side is answering; merge when the turn has ended")
-    through = turns.through_seq(own)
-    if through is None:
-        raise SidechatError("there is nothing to merge yet: ask the side something first", "nothing_new")
-    if written is None and through <= _merged_through(side):
-        raise SidechatError("there is nothing new since the last merge", "nothing_new")
+def _parent_gone() -> SidechatError:
+    return SidechatError("the parent session was deleted; the note can still be copied", "parent_gone")
+
+
+def _allowed(part: _Part, parts: Sequence[_Part], written: str | None) -> int:
+    """The `throughSeq` of a merge that is allowed now. Raises `turn_open` or `nothing_new`."""
+    with _naming(part.side, parts):
+        through = drafting.check_settled(part.side, part.own)
+        if written is None and through <= _merged_through(part.side):
+            raise SidechatError("there is nothing new since the last merge", "nothing_new")
     return through
 
 
 def _merged_through(side: Session) -> int:
     """How far the side's live notes reach; −1 where there is none."""
-    live_merges = Merge.objects.filter(side=side, state__in=LIVE).exclude(injection__state=Injection.State.CANCELLED)
-    return max(live_merges.values_list("through_seq", flat=True), default=-1)
+    found = Source.objects.filter(side=side, merge__state__in=LIVE)
+    reached = found.exclude(merge__injection__state=Injection.State.CANCELLED)
+    return max(reached.values_list("through_seq", flat=True), default=-1)
 
 
-def _key(side: Session, through: int | None, written: str | None) -> str:
+def _key(parts: Sequence[_Part], written: str | None) -> str:
     digest = "" if written is None else hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()
-    return hashlib.sha256(f"{side.pk}\n{through}\n{digest}".encode()).hexdigest()
+    reach = "\n".join(f"{part.side.pk}\n{part.through}" for part in parts)
+    return hashlib.sha256(f"{reach}\n{digest}".encode()).hexdigest()
 
 
-def _why_failed(last: turns.SideTurn | None) -> dict[str, str]:
-    reason = (last.reason if last else None) or {}
-    if reason.get("kind") == "error":
-        failure = reason.get("error", {})
-        return {"code": "handback_failed", "message": f"the handback failed: {failure.get('message', 'unknown error')}"}
-    if reason.get("kind") == "aborted":
-        return {"code": "handback_stopped", "message": "the handback was stopped"}
-    return {"code": "handback_empty", "message": "the side answered with an empty handback"}
-
-
-def _sides_of(event: ev.Event) -> Iterator[str]:
-    source = event.data["source"]
-    yield source.get("session", "")
-    for one in source.get("sessions") or ():
-        yield one.get("session", "")
+def _locked(row: Merge) -> Merge:
+    """The row as it is now, its parent locked, so that nothing goes on with it meanwhile."""
+    Session.objects.select_for_update(no_key=True).filter(pk=row.parent_id).first()
+    return _rows().get(pk=row.pk)
 
 
 def _of(session: Session) -> Q:
-    return Q(side=session) | Q(parent=session)
+    return Q(parent=session) | Q(pk__in=Source.objects.filter(side=session).values("merge"))
 
 
 def _rows() -> QuerySet[Merge]:
-    return Merge.objects.select_related("side", "parent", "injection")
+    return Merge.objects.select_related("parent", "injection").defer("injection__message").prefetch_related("sources")
 
 
 def _ring(row: Merge) -> None:
-    def ring_both() -> None:
-        live.ring(row.side_id, "merges")
-        live.ring(row.parent_id, "merges")
-
-    transaction.on_commit(ring_both)
+    for session_id in (*row.side_ids, row.parent_id):
+        commands.ring_after_commit(session_id, "merges")

@@ -16,10 +16,12 @@ from . import frame
 
 @dataclass(slots=True)
 class SideTurn:
-    """One own turn. `end` is the seq of its `turn/end`, None while it is open."""
+    """One own turn. `asked` is the seq of the user's first message in it, `end` of its `turn/end` (None: open)."""
 
     number: int
     handback: bool = False
+    question: str = ""
+    asked: int | None = None
     answer: str = ""
     end: int | None = None
     reason: dict[str, Any] | None = None
@@ -42,15 +44,20 @@ def fold(events: Iterable[Event]) -> list[SideTurn]:
     for event in events:
         if event.type == ev.TURN_START:
             turns.append(SideTurn(event.data["turn"]))
-        elif not turns or turns[-1].end is not None:
-            continue
-        elif frame.form_of(event) == frame.HANDBACK_REQUEST:
-            turns[-1].handback = True
-        elif event.type == ev.ASSISTANT_MESSAGE:
-            turns[-1].answer = ev.text_of(event.data["message"]).strip() or turns[-1].answer
-        elif event.type == ev.TURN_END:
-            turns[-1].end, turns[-1].reason = event.seq, event.data["reason"]
+        elif turns and turns[-1].end is None:
+            _observe(turns[-1], event)
     return turns
+
+
+def _observe(turn: SideTurn, event: Event) -> None:
+    if frame.form_of(event) == frame.HANDBACK_REQUEST:
+        turn.handback = True
+    elif event.type == ev.USER_MESSAGE and turn.asked is None:
+        turn.asked, turn.question = event.seq, ev.text_of(event.data)
+    elif event.type == ev.ASSISTANT_MESSAGE:
+        turn.answer = ev.text_of(event.data["message"]).strip() or turn.answer
+    elif event.type == ev.TURN_END:
+        turn.end, turn.reason = event.seq, event.data["reason"]
 
 
 def through_seq(turns: list[SideTurn]) -> int | None:
@@ -59,22 +66,35 @@ def through_seq(turns: list[SideTurn]) -> int | None:
     return ends[-1] if ends else None
 
 
+def is_answering(turns: list[SideTurn]) -> bool:
+    """Whether a turn is open that is not a handback's."""
+    return bool(turns) and turns[-1].end is None and not turns[-1].handback
+
+
 def draft(turns: list[SideTurn]) -> Draft | None:
-    """The handback that covers all there is; None where none was written, or the side has moved on since."""
+    """The handback that covers every ended turn; None where none was written."""
     through = through_seq(turns)
-    for turn in reversed(turns):
-        if not turn.handback:
-            if turn.end is not None:
-                return None
-        elif through is not None and turn.end is not None and succeeded(turn):
-            return Draft(turn.answer, through)
-    return None
+    return None if through is None else draft_at(turns, through)
 
 
-def last_handback(turns: list[SideTurn]) -> SideTurn | None:
-    """The handback turn after all other ended turns, whatever became of it."""
-    last = turns[-1] if turns else None
-    return last if last is not None and last.handback else None
+def draft_at(turns: list[SideTurn], through: int) -> Draft | None:
+    """The handback that was written for everything up to `through`, also where the side has moved on since."""
+    written = [turn for turn in handbacks_at(turns, through) if turn.end is not None and succeeded(turn)]
+    return Draft(written[-1].answer, through) if written else None
+
+
+def handbacks_at(turns: list[SideTurn], through: int) -> list[SideTurn]:
+    """The handback turns between the turn that ended at `through` and the next that is none."""
+    found: list[SideTurn] = []
+    passed = False
+    for turn in turns:
+        if turn.end == through:
+            passed = True
+        elif passed and not turn.handback:
+            break
+        elif passed:
+            found.append(turn)
+    return found
 
 
 def succeeded(turn: SideTurn) -> bool:

@@ -27,7 +27,6 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("key", models.CharField(max_length=64)),
-                ("through_seq", models.BigIntegerField()),
                 ("into_turn", models.BooleanField(default=False)),
                 (
                     "state",
@@ -62,12 +61,6 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.CASCADE, related_name="merges_in", to="storage.session"
                     ),
                 ),
-                (
-                    "side",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="merges_out", to="storage.session"
-                    ),
-                ),
             ],
             options={
                 "constraints": [
@@ -77,6 +70,29 @@ class Migration(migrations.Migration):
                         name="one_live_merge_per_key",
                     )
                 ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Source",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("through_seq", models.BigIntegerField()),
+                (
+                    "merge",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="sources", to="sidechat.merge"
+                    ),
+                ),
+                (
+                    "side",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="merges_out", to="storage.session"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["id"],
+                "constraints": [models.UniqueConstraint(fields=("merge", "side"), name="one_source_per_side")],
             },
         ),
     ]
