@@ -9,7 +9,7 @@ from sidechat_web.runtime import commands
 from sidechat_web.runtime.sidechat import side
 from sidechat_web.storage.ids import new_id
 
-READ = ["session", "older", "inherited", "settings", "delete", "review", "state", "message-text"]
+READ = ["session", "older", "inherited", "settings", "delete", "review", "state", "message-text", "share"]
 ACT = [
     "send",
     "stop",
@@ -26,6 +26,7 @@ ACT = [
     "remove-queued",
     "cancel-merge",
     "decide",
+    "share",
 ]
 MORE = {
     "state": {"place": "side"},
