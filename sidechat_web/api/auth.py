@@ -54,6 +54,13 @@ def side_to_merge(request: HttpRequest, session_id: str) -> Session:
     return access.side_to_merge(caller(request), session_id)
 
 
+def side_to_renew(request: HttpRequest, session_id: str) -> Session:
+    """A session whose parent the caller may read, too."""
+    if not is_id(session_id):
+        raise Session.DoesNotExist
+    return access.side_to_renew(caller(request), session_id)
+
+
 def item_id(text: str) -> str:
     """The id of a row of a session. Raises Http404 for what cannot be one."""
     if not is_id(text):

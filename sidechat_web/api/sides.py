@@ -50,10 +50,11 @@ def renew_side(request: HttpRequest, session_id: str, body: schemas.Renewal | No
 
     409 `nothing_new` where the parent has not moved on, `turn_open` while this side answers, `parent_gone`.
     """
-    side = auth.session(request, session_id)
+    side = auth.side_to_renew(request, session_id)
     wanted = body or schemas.Renewal()
     renewed = renew(
         side,
+        owner=auth.caller(request),
         title=wanted.title or "",
         model=wanted.model or "",
         text=wanted.text,

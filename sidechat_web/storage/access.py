@@ -72,6 +72,14 @@ def side_to_merge(user: AbstractBaseUser, session_id: str) -> Session:
     return side
 
 
+def side_to_renew(user: AbstractBaseUser, session_id: str) -> Session:
+    """A session that `user` may read, and whose living parent, too. Raises as `session_for` does."""
+    side = session_for(user, session_id)
+    if side.parent is not None and side.parent.deleted_at is None and side.parent.hidden:
+        raise Forbidden("the parent of this side is not shared with you", "parent_forbidden")
+    return side
+
+
 def _within(user: AbstractBaseUser, shared: str) -> QuerySet[Session]:
     """The user's own sessions and those that `shared` selects. Looks first whether anything is shared at all."""
     mine = Q(owner_id=user.pk)

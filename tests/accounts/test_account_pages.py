@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from sidechat_web.accounts import invitations, tokens, user_for_token
+from sidechat_web.accounts import invitations, sign_ins, tokens, user_for_token
 from sidechat_web.accounts.models import ApiToken, AuditEntry, Invitation, SignIn
 from sidechat_web.storage.ids import now_ms
 
@@ -103,7 +103,7 @@ def test_stranger_cannot_end_a_sign_in(ann, boss):
 def test_signing_out_takes_the_browser_from_the_list(ann):
     here, there = browser(ann), browser(ann)
     there.post("/accounts/logout/")
-    assert here.get("/account/").content.decode().count(", seen ") == 1
+    assert [one.session_key for one in sign_ins.of(ann)] == [here.session.session_key]
 
 
 # --- tokens ---

@@ -27,7 +27,6 @@ ACT = [
     "remove-queued",
     "cancel-merge",
     "decide",
-    "share",
 ]
 MORE = {
     "state": {"place": "side"},

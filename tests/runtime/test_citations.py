@@ -30,7 +30,7 @@ async def request_to(side):
 
 
 async def test_the_request_asks_for_the_parts_and_names_the_turns(running, owner):
-    parent, side = await asked(owner, turns=2)
+    _parent, side = await asked(owner, turns=2)
     await say(side, "and\nis it fast?")
     await idle(side)
     await settled(await merge(side))
@@ -43,17 +43,17 @@ async def test_the_request_asks_for_the_parts_and_names_the_turns(running, owner
 
 
 async def test_a_second_note_is_only_about_what_is_new(running, owner):
-    parent, side = await asked(owner)
+    _parent, side = await asked(owner)
     await settled(await merge(side))
     await say(side, "and now?")
     await idle(side)
     await settled(await merge(side))
-    first, second = await request_to(side)
+    _first, second = await request_to(side)
     assert frame.AGAIN_TEXT in second and "The user changed it" not in second
 
 
 async def test_a_note_that_the_user_changed_is_told_to_the_side(running, owner):
-    parent, side = await asked(owner)
+    _parent, side = await asked(owner)
     await settled(await merge(side, text="It is *not* safe."))
     await say(side, "and now?")
     await idle(side)

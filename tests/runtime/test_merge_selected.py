@@ -69,7 +69,7 @@ async def through(side):
 
 
 async def test_drafts_are_reused_and_the_order_is_that_of_opening(running, owner, provider):
-    parent, sides = await three(owner)
+    _parent, sides = await three(owner)
     for one in sides:
         await sync_to_async(merge_back.handback)(one)
         await idle(one)

@@ -32,6 +32,7 @@ RULES = {
     "read": dict.fromkeys(("owner", "writer", "side_writer", "reader"), "in"),
     "write": {**dict.fromkeys(("owner", "writer", "side_writer"), "in"), "reader": "refused"},
     "merge": {"owner": "in", "writer": "in", "side_writer": "refused", "reader": "refused"},
+    "renew": {"owner": "in", "writer": "in", "reader": "in", "side_writer": "refused"},
     "own": {"owner": "in", **dict.fromkeys(("writer", "side_writer", "reader"), "refused")},
     "admin": {"admin": "in"},
 }
