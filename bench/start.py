@@ -1,7 +1,8 @@
 """From starting the server to its first page, and what it holds in memory when idle.
 
 Run: `.venv/bin/python -m bench.start [RUNS]`; prints a table, then the same as one line of JSON. `first` is a
-start on an empty data directory, which also makes the database; the rest are medians of later starts.
+start on an empty data directory, which also makes the database; the rest are medians of later starts. CPU
+seconds tell what a start costs on a machine that does something else, too.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ def resident_mb(pid: int) -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -67,16 +73,18 @@ def measure(runs: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as data_dir:
         with started(data_dir) as (_, first):
             pass
-        times, sizes = [], []
+        times, costs, sizes = [], [], []
         for _ in range(runs):
             with started(data_dir) as (pid, seconds):
                 times.append(seconds)
+                costs.append(cpu_seconds(pid))
                 time.sleep(IDLE_SECONDS)
                 sizes.append(resident_mb(pid))
     return {
         "first_start_s": round(first, 2),
         "start_s": round(statistics.median(times), 2),
         "start_max_s": round(max(times), 2),
+        "start_cpu_s": round(statistics.median(costs), 2),
         "idle_mb": round(statistics.median(sizes), 1),
     }
 
