@@ -22,6 +22,7 @@ from .tape import Frame, Tape
 from .viewer import Viewer
 
 RETRY_SECONDS: Final = 0.5
+_TOPICS: Final[tuple[Topic, ...]] = ("log", "queue", "merges")
 FLUSH_SECONDS: Final = 0.25
 _logger = logging.getLogger(__name__)
 
@@ -102,7 +103,8 @@ class Feed:
         if mark is None:
             self._wake("gone")
         elif not mark.same_events(self.mark):
-            self._wake("log")
+            for topic in _TOPICS:
+                self._wake(topic)
         if mark and mark.open_turn is not None and mark.next_seq > self.mark.next_seq and not self._heard_delta:
             self._wake("chunks")
         self._heard_delta = False
@@ -172,11 +174,17 @@ class Feed:
             for viewer in self.viewers:
                 viewer.leave("deleted")
             return
-        rendered = {}
-        if kinds.html:
-            rendered = await self._rendering.events(found.session, self.cursor, found.head, found.events)
+        rendered = await self._rendered(found) if kinds.html else {}
         self._leave_behind(kinds)
         self._put_reading(found, rendered)
+
+    async def _rendered(self, found: Reading) -> dict[int, str]:
+        """Seq → frame for browsers. What cannot be rendered is a gap: the page says what is wrong with it."""
+        try:
+            return await self._rendering.events(found.session, self.cursor, found.head, found.events)
+        except Exception:
+            _logger.exception("rendering %s failed", self.session_id)
+            return {event.seq: html.gap(event.seq) for event in found.events[-1:]}
 
     def _leave_behind(self, kinds: Kinds) -> None:
         """Viewers who joined during a reading that was not made for their kind take it from the log."""

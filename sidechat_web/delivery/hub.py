@@ -20,6 +20,7 @@ from .rendering import Info
 from .tree import TreeFeed
 
 MARKS_SECONDS: Final = 1.0
+ROWS_SECONDS: Final = 5.0
 ACCESS_SECONDS: Final = 10.0
 FAREWELL_SECONDS: Final = 1.0
 _logger = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Hub:
         self._unlisten = live.listen(self)
         self._rounds = [
             self._spawn(_every(MARKS_SECONDS, self._compare_marks)),
+            self._spawn(_every(ROWS_SECONDS, self.tree.look)),
             self._spawn(_every(ACCESS_SECONDS, self.check_access)),
         ]
 

@@ -112,6 +112,7 @@ class Rendering:
     def keep(self, keys: Iterable[Key]) -> None:
         """Forget all streaming blocks but these."""
         self._streams = {key: self._streams[key] for key in keys if key in self._streams}
+        self._fed = {key: self._fed[key] for key in self._streams}
 
 
 def _read(session_id: str, after: int, until: int) -> tuple[Session, list[Event]]:
