@@ -73,6 +73,8 @@ class Feed:
         """Serve `viewer` meanwhile."""
         self.viewers.add(viewer)
         self._count()
+        if viewer.html:
+            self._wake("row")
         try:
             yield
         finally:
@@ -175,8 +177,9 @@ class Feed:
                 viewer.leave("deleted")
             return
         rendered = await self._rendered(found) if kinds.html else {}
+        marks = await self._rendering.marks(found.session) if kinds.html and "row" in topics else ""
         self._leave_behind(kinds)
-        self._put_reading(found, rendered)
+        self._put_reading(found, rendered, marks)
 
     async def _rendered(self, found: Reading) -> dict[int, str]:
         """Seq → frame for browsers. What cannot be rendered is a gap: the page says what is wrong with it."""
@@ -194,7 +197,7 @@ class Feed:
 
     # -- onto the tape ---------------------------------------------------------------------------
 
-    def _put_reading(self, found: Reading, rendered: dict[int, str]) -> None:
+    def _put_reading(self, found: Reading, rendered: dict[int, str], marks: str) -> None:
         for event in found.events:
             self._put_event(event, rendered.get(event.seq, ""))
         self.cursor, self.mark = found.head, found.mark
@@ -207,6 +210,8 @@ class Feed:
             self._put_state(found.state)
         for frame in self._put_standing(found):
             self._put(frame)
+        if marks:
+            self._put(Frame(html=marks))
         if found.face != self._face:
             self._face = found.face
             self._put(Frame(html=html.changed("face")))
