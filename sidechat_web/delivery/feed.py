@@ -22,6 +22,7 @@ from .tape import Frame, Tape
 from .viewer import Viewer
 
 RETRY_SECONDS: Final = 0.5
+_TOPICS: Final[tuple[Topic, ...]] = ("log", "queue", "merges")
 FLUSH_SECONDS: Final = 0.25
 _logger = logging.getLogger(__name__)
 
@@ -72,6 +73,8 @@ class Feed:
         """Serve `viewer` meanwhile."""
         self.viewers.add(viewer)
         self._count()
+        if viewer.html:
+            self._wake("row")
         try:
             yield
         finally:
@@ -102,7 +105,8 @@ class Feed:
         if mark is None:
             self._wake("gone")
         elif not mark.same_events(self.mark):
-            self._wake("log")
+            for topic in _TOPICS:
+                self._wake(topic)
         if mark and mark.open_turn is not None and mark.next_seq > self.mark.next_seq and not self._heard_delta:
             self._wake("chunks")
         self._heard_delta = False
@@ -172,11 +176,18 @@ class Feed:
             for viewer in self.viewers:
                 viewer.leave("deleted")
             return
-        rendered = {}
-        if kinds.html:
-            rendered = await self._rendering.events(found.session, self.cursor, found.head, found.events)
+        rendered = await self._rendered(found) if kinds.html else {}
+        marks = await self._rendering.marks(found.session) if kinds.html and "row" in topics else ""
         self._leave_behind(kinds)
-        self._put_reading(found, rendered)
+        self._put_reading(found, rendered, marks)
+
+    async def _rendered(self, found: Reading) -> dict[int, str]:
+        """Seq → frame for browsers. What cannot be rendered is a gap: the page says what is wrong with it."""
+        try:
+            return await self._rendering.events(found.session, self.cursor, found.head, found.events)
+        except Exception:
+            _logger.exception("rendering %s failed", self.session_id)
+            return {event.seq: html.gap(event.seq) for event in found.events[-1:]}
 
     def _leave_behind(self, kinds: Kinds) -> None:
         """Viewers who joined during a reading that was not made for their kind take it from the log."""
@@ -186,7 +197,7 @@ class Feed:
 
     # -- onto the tape ---------------------------------------------------------------------------
 
-    def _put_reading(self, found: Reading, rendered: dict[int, str]) -> None:
+    def _put_reading(self, found: Reading, rendered: dict[int, str], marks: str) -> None:
         for event in found.events:
             self._put_event(event, rendered.get(event.seq, ""))
         self.cursor, self.mark = found.head, found.mark
@@ -199,6 +210,8 @@ class Feed:
             self._put_state(found.state)
         for frame in self._put_standing(found):
             self._put(frame)
+        if marks:
+            self._put(Frame(html=marks))
         if found.face != self._face:
             self._face = found.face
             self._put(Frame(html=html.changed("face")))

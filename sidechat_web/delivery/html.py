@@ -1,7 +1,8 @@
 """Frames for the browser: one element each, its kind in `data-frame`, its contents from the page's templates.
 
 `items`   entries that events created or changed, each with an id: it replaces the one that has it, or comes
-          last. `data-settles` names streamed steps (`turn.step`, or `turn` for all) whose place they take.
+          last, unless `data-known`. `data-settles` names streamed steps (`turn.step`, or `turn` for all) whose
+          place they take.
 `block`   a streaming block (`turn.step.index`): after its first `data-keep` parts stands the content, of
           which all before `data-done` are finished. `<template data-shell>` makes a block that is new.
 `text`    more text at the end of a streaming block.
@@ -65,6 +66,11 @@ def items(seq: int, content: str, settles: Sequence[str]) -> str:
     if not content and not settles:
         return ""
     return _frame("items", f"<template>{content}</template>", seq=seq, settles=" ".join(settles))
+
+
+def known_items(content: str) -> str:
+    """Entries that replace those that the page has; others of them it does not show."""
+    return _frame("items", f"<template>{content}</template>", seq=-1, settles="", known=1)
 
 
 def block(key: Key, kind: str, updates: Iterable[Update], *, new: bool = False) -> str:

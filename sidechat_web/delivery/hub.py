@@ -20,6 +20,8 @@ from .rendering import Info
 from .tree import TreeFeed
 
 MARKS_SECONDS: Final = 1.0
+KIN_SECONDS: Final = 0.15
+ROWS_SECONDS: Final = 5.0
 ACCESS_SECONDS: Final = 10.0
 FAREWELL_SECONDS: Final = 1.0
 _logger = logging.getLogger(__name__)
@@ -33,14 +35,15 @@ class Hub:
         live.start()
         self.tree = TreeFeed()
         self._feeds: dict[str, Feed] = {}
+        self._children: set[str] = set()  # sessions that changed, whose parents are not told yet
         self._outlets: set[Outlet] = set()
         self._deserted = asyncio.Event()
         self._deserted.set()
         self._unlisten = live.listen(self)
-        self._rounds = [
-            self._spawn(_every(MARKS_SECONDS, self._compare_marks)),
-            self._spawn(_every(ACCESS_SECONDS, self.check_access)),
-        ]
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._spawn(_every(MARKS_SECONDS, self._compare_marks))
+        self._spawn(_every(ROWS_SECONDS, self.tree.look))
+        self._spawn(_every(ACCESS_SECONDS, self.check_access))
 
     # -- sockets ---------------------------------------------------------------------------------
 
@@ -80,7 +83,7 @@ class Hub:
 
     def close(self) -> None:
         self._unlisten()
-        for task in self._rounds:
+        for task in self._tasks:
             task.cancel()
         self.tree.close()
 
@@ -95,11 +98,27 @@ class Hub:
             feed.streamed(delta)
 
     def _rang(self, session_id: str, topic: Topic) -> None:
+        if self._feeds and topic in ("log", "row", "gone"):
+            self._note_child(session_id)
         if topic == "access":
-            self._rounds.append(self._spawn(self.check_access()))
+            self._spawn(_guarded(self.check_access))
         if feed := self._feeds.get(session_id):
             feed.rang(topic)
         self.tree.rang(session_id, topic)
+
+    # -- parents ---------------------------------------------------------------------------------
+
+    def _note_child(self, session_id: str) -> None:
+        """Have the parent's feed look at its children soon."""
+        if not self._children:
+            self.loop.call_later(KIN_SECONDS, lambda: self._spawn(_guarded(self._tell_parents)))
+        self._children.add(session_id)
+
+    async def _tell_parents(self) -> None:
+        children, self._children = self._children, set()
+        for parent in await in_db(reader.parents, children, list(self._feeds)):
+            if feed := self._feeds.get(parent):
+                feed.rang("row")
 
     # -- slow rounds -----------------------------------------------------------------------------
 
@@ -119,18 +138,27 @@ class Hub:
                 if pair in lost:
                     outlet.leave(lost[pair])
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task outside any request, whose context ends before it."""
-        return self.loop.create_task(work, context=contextvars.Context())
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task outside any request, whose context ends before it."""
+        task = self.loop.create_task(work, context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
-async def _every(seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+Job = Callable[[], Coroutine[Any, Any, None]]
+
+
+async def _every(seconds: float, job: Job) -> None:
     while True:
         await asyncio.sleep(seconds)
-        try:
-            await job()
-        except Exception:
-            _logger.exception("a round of the hub failed; trying again")
+        await _guarded(job)
+
+
+async def _guarded(job: Job) -> None:
+    try:
+        await job()
+    except Exception:
+        _logger.exception("a round of the hub failed; the next one will do its work")
 
 
 _hub: Hub | None = None

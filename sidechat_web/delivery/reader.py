@@ -129,6 +129,12 @@ def marks(session_ids: Collection[str]) -> dict[str, Mark]:
     }
 
 
+def parents(session_ids: Collection[str], among: Collection[str]) -> set[str]:
+    """The parents of those sides, living or deleted, as far as they are `among` these."""
+    sides = Session.objects.filter(pk__in=session_ids, parent_id__in=among, kind=Session.Kind.SIDE)
+    return {str(parent) for parent in sides.values_list("parent_id", flat=True)}
+
+
 def _living(session_id: str) -> Session | None:
     return Session.objects.filter(pk=session_id, deleted_at=None).first()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -17,7 +17,7 @@ from sidechat_web.core.events import (
     Event,
     Replace,
 )
-from sidechat_web.render.items import Item
+from sidechat_web.render.items import Item, Link
 from sidechat_web.render.stream import Streaming, Update, streaming
 from sidechat_web.render.transcript import SessionInfo, Transcript, cited, render_items
 from sidechat_web.runtime.db import in_db
@@ -48,6 +48,7 @@ class Rendering:
         self._info = info
         self._transcript: Transcript | None = None
         self._folded = -1  # the seq up to which `_transcript` is folded
+        self._sides: Mapping[int, Sequence[Link]] | None = None
         self._streams: dict[Key, Streaming] = {}
         self._fed: dict[Key, int] = {}  # how many code points of its block each stream has
 
@@ -79,6 +80,16 @@ class Rendering:
             return ""
         found = await in_db(_find, session, events, self._info, before=True)
         return await asyncio.to_thread(_one_frame, events, found, until)
+
+    async def marks(self, session: Session) -> str:
+        """The entries at which sides left, where that changed since it was asked last; nothing at first."""
+        info = await in_db(self._info, session, [])
+        before, self._sides = self._sides, info.sides
+        if before is None or before == info.sides:
+            return ""
+        places = [at for at in before.keys() | info.sides.keys() if before.get(at) != info.sides.get(at)]
+        turns = await in_db(_turns_ending_at, session, sorted(places))
+        return await asyncio.to_thread(_marked, turns, info)
 
     # -- streaming blocks ------------------------------------------------------------------------
 
@@ -112,6 +123,7 @@ class Rendering:
     def keep(self, keys: Iterable[Key]) -> None:
         """Forget all streaming blocks but these."""
         self._streams = {key: self._streams[key] for key in keys if key in self._streams}
+        self._fed = {key: self._fed[key] for key in self._streams}
 
 
 def _read(session_id: str, after: int, until: int) -> tuple[Session, list[Event]]:
@@ -131,6 +143,15 @@ def _turn_before(session: Session, seq: int) -> list[Event]:
     if not last or last[0].type == TURN_END:
         return []
     return list(reading.events(session, after=last[0].seq - 1, stop=seq))
+
+
+def _turns_ending_at(session: Session, places: Sequence[int]) -> list[list[Event]]:
+    """For each boundary, the events from the start of the turn before it."""
+    out = []
+    for place in places:
+        started = reading.tail(session, 1, before=place, types=[TURN_START])
+        out.append(list(reading.events(session, after=started[0].seq - 1 if started else -1, stop=place)))
+    return out
 
 
 def _taken_back(session: Session, events: list[Event]) -> list[Event]:
@@ -160,6 +181,10 @@ def _one_frame(events: list[Event], found: Found, until: int) -> str:
         changed |= _changed(transcript, event, found)
     settled = [token for event in events for token in _settles(event)]
     return html.items(until, render_items(changed.values()), settled)
+
+
+def _marked(turns: Iterable[list[Event]], info: SessionInfo) -> str:
+    return html.known_items(render_items(item for turn in turns for item in Transcript(info).apply_all(turn).items))
 
 
 def _changed(transcript: Transcript, event: Event, found: Found) -> dict[str, Item]:

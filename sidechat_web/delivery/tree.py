@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.db.models import Q
 
 from sidechat_web.runtime.db import in_db
 from sidechat_web.runtime.live import Topic
 from sidechat_web.runtime.views import session_json
 from sidechat_web.storage import access
+from sidechat_web.storage.ids import now_ms
+from sidechat_web.storage.models import Session
 
 from . import frames, html
 from .outlet import Outlet
@@ -22,6 +25,7 @@ from .tape import Frame
 
 GATHER_SECONDS: Final = 0.1
 RETRY_SECONDS: Final = 0.5
+OVERLAP_MS: Final = 2_000  # between one look and the next: clocks differ, transactions take time
 _TOPICS: Final = frozenset[Topic]({"log", "row", "gone", "access"})
 _logger = logging.getLogger(__name__)
 
@@ -53,6 +57,7 @@ class TreeFeed:
     def __init__(self) -> None:
         self.viewers: set[TreeViewer] = set()
         self._changed: set[str] = set()
+        self._looked = now_ms()
         self._bell = asyncio.Event()
         self._pump = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
 
@@ -69,6 +74,13 @@ class TreeFeed:
         if self.viewers and topic in _TOPICS:
             self._changed.add(session_id)
             self._bell.set()
+
+    async def look(self) -> None:
+        """Find rows that changed without a bell, in another process or while the channel layer was away."""
+        if self.viewers:
+            since, self._looked = self._looked, now_ms()
+            for session_id in await in_db(_changed_since, since - OVERLAP_MS):
+                self.rang(session_id, "row")
 
     def close(self) -> None:
         self._pump.cancel()
@@ -93,6 +105,11 @@ class TreeFeed:
         for viewer in self.viewers:
             for session_id, frame in rows.get(viewer.user.pk, {}).items():
                 viewer.put(session_id, frame)
+
+
+def _changed_since(ms: int) -> list[str]:
+    changed = Session.objects.filter(Q(updated_at__gte=ms) | Q(deleted_at__gte=ms))
+    return list(changed.values_list("pk", flat=True))
 
 
 def _rows(users: Collection[AbstractBaseUser], session_ids: Collection[str]) -> dict[Any, dict[str, Frame]]:

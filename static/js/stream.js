@@ -57,10 +57,11 @@ export class Stream {
     this.#isFirst = false;
   }
 
-  items(frame, { seq, settles }) {
+  items(frame, { seq, settles, known }) {
     const settled = new Set(settles.split(" "));
     for (const item of [...frame.querySelector("template").content.children]) {
       const shown = document.getElementById(item.id) ?? this.#takenPlace(item, settled);
+      if (!shown && known) continue;
       if (shown) morph(shown, item);
       else this.#insert(item, this.#live()[0]);
       htmx.process(shown ?? item);

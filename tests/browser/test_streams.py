@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.delivery.corpus import ANSWER, CASES
+from tests.faults.product import wait_for
 
 ITEMS = "[...document.querySelectorAll('#main .transcript > :not(.older)')].map(item => item.outerHTML)"
 CUT = """
@@ -36,6 +38,15 @@ def wait_live(page: Page, place: str = "main") -> None:
 def wait_ended(page: Page, turn: int = 1) -> None:
     expect(page.locator(f'#main .turn-end[data-turn="{turn}"]')).to_be_attached(timeout=60_000)
     expect(page.locator("#main .pane")).to_have_attribute("data-status", "idle")
+
+
+def to_the_end(page: Page) -> int:
+    """How many pixels of the conversation are below what is seen."""
+    return page.locator("#main .scroll").evaluate("s => s.scrollHeight - s.scrollTop - s.clientHeight")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    wait_for(condition, 10, lambda: "it did not come to that")
 
 
 def same_after_reload(page: Page) -> None:
@@ -94,19 +105,18 @@ def test_the_end_is_followed_until_the_reader_looks_elsewhere(open_page, product
     session = new(product)
     page = open_page(f"/s/{session}/")
     wait_live(page)
-    distance = "(s => s.scrollHeight - s.scrollTop - s.clientHeight)(document.querySelector('#main .scroll'))"
     say(product, session, scripted(LONG, 10))
     expect(page.locator("#main .answer")).to_contain_text("Paragraph 25")
-    page.wait_for_function(f"{distance} < 3")
+    until(lambda: to_the_end(page) < 3)
     page.locator("#main .scroll").hover()
     page.mouse.wheel(0, -600)
-    page.wait_for_function(f"{distance} > 300")
+    until(lambda: to_the_end(page) > 300)
     top = page.evaluate("document.querySelector('#main .scroll').scrollTop")
     expect(page.locator("#main .answer")).to_contain_text("Paragraph 40")
     assert page.evaluate("document.querySelector('#main .scroll').scrollTop") == top
     page.get_by_role("button", name="To the end").click()
     wait_ended(page)
-    page.wait_for_function(f"{distance} < 3")
+    until(lambda: to_the_end(page) < 3)
     expect(page.get_by_role("button", name="To the end")).to_be_hidden()
 
 

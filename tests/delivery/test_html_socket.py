@@ -11,6 +11,7 @@ from sidechat_web.pages import history
 from sidechat_web.render.transcript import render_items
 from sidechat_web.runtime import commands
 from sidechat_web.runtime.sidechat import frame
+from sidechat_web.runtime.sidechat import side as side_sessions
 from sidechat_web.storage import reading
 from sidechat_web.storage.models import Session
 
@@ -33,7 +34,9 @@ class Page:
         while True:
             for node in parsed(await self.client.next_html()).elements:
                 self.apply(node)
-                if node["data-frame"] == kind and all(node[f"data-{k}"] == v for k, v in attributes.items()):
+                if node["data-frame"] == kind and all(
+                    dict(node.attributes).get(f"data-{k}") == v for k, v in attributes.items()
+                ):
                     return node
 
     def apply(self, node: Node) -> None:
@@ -162,6 +165,23 @@ async def test_hostile_text_stays_text(connect, producer, session, hostile):
     await page.until("status", status="idle")
     assert not any(node.find("script") or node.find("img") for node in page.seen)
     assert hostile in parsed(page.items[f"{session.pk}-e3"]).text
+
+
+async def test_a_side_is_marked_where_it_left(connect, producer, session):
+    await producer.whole_turn("answer")
+    await producer.whole_turn("another")
+    page = await open_page(connect, session)
+    first_turn = f"{session.pk}-t1-end"
+    side = await sync_to_async(side_sessions.open_side)(session, at_seq=2, title="A side")
+    await page.until("items", known="1")
+    assert "A side" in page.items[first_turn]
+    await sync_to_async(commands.rename)(side, "Renamed")
+    await page.until("items", known="1")
+    assert page.items == await page_items(session)
+    await sync_to_async(commands.delete)(side)
+    await page.until("items", known="1")
+    assert "Renamed" not in page.items[first_turn]
+    assert page.items == await page_items(session)
 
 
 async def test_a_new_title_is_told(connect, session):

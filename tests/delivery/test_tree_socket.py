@@ -4,7 +4,8 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
 from sidechat_web.accounts import tokens
-from sidechat_web.runtime import commands
+from sidechat_web.delivery import hub
+from sidechat_web.runtime import commands, live
 from sidechat_web.runtime.views import session_json
 from sidechat_web.storage.models import Session
 
@@ -50,3 +51,12 @@ async def test_nothing_of_others(connect, session):
     await sync_to_async(commands.delete)(session)
     await mine.until("gone")
     assert await theirs.nothing()
+
+
+async def test_rows_that_no_bell_announced(connect, session, monkeypatch):
+    monkeypatch.setattr(hub, "ROWS_SECONDS", 0.1)
+    tree = await connect()
+    await tree.until("hello")
+    monkeypatch.setattr(live, "ring", lambda *_: None)
+    await rename(session, "Renamed elsewhere")
+    await row(tree, title="Renamed elsewhere")
