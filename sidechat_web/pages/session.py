@@ -68,7 +68,7 @@ def state(request: PageRequest, session_id: str, place: str) -> HttpResponse:
     """What changes in a pane while its transcript grows, for swapping in place."""
     found = session_or_404(request, session_id)
     _mark_seen(request, found)
-    return render(request, "panes/state.html", {"state": panes.state(found), "place": place, "oob": True})
+    return render(request, "panes/state.html", {"state": panes.state(found), "place": place})
 
 
 @login_required

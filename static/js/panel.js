@@ -1,6 +1,7 @@
 // What pages do beside streaming: dialogs, copying, asking about a selection, and saying what went wrong.
 
 import { append, appendToDraft } from "./composer.js";
+import { fragment, morph } from "./stream.js";
 
 const dialog = document.getElementById("dialog");
 document.documentElement.classList.add("scripted");
@@ -32,13 +33,24 @@ async function derive(element) {
     try {
       const answer = await fetch(address, { headers: { "HX-Request": "true" } });
       const html = await answer.text();
-      const into = document.querySelector(element.dataset.into || "body");
-      if (answer.ok && element.isConnected) htmx.swap(into, html, { swapStyle: element.dataset.into ? "innerHTML" : "none" });
+      if (answer.ok && element.isConnected) show(element, html);
     } catch {
       // The page is being left, or there is no connection: the sockets say so, and ring when it is back.
     }
   } while (deriving.get(element));
   deriving.delete(element);
+}
+// A part that is alike stays, so that a click that has begun ends where it began.
+function show(element, html) {
+  if (element.shown === html) return;
+  element.shown = html;
+  if (element.dataset.into) return htmx.swap(element.dataset.into, html, { swapStyle: "innerHTML" });
+  for (const part of [...fragment(html).children]) {
+    const shown = document.getElementById(part.id);
+    if (!shown) continue;
+    morph(shown, part);
+    htmx.process(shown);
+  }
 }
 function rang(event) {
   const pane = event.target.closest?.(".pane");
