@@ -16,8 +16,8 @@ What it answers is written in the last user message, so a test says what happens
     [[refuse]]        finish as a content filter    [[unfinished]] end without saying why
     [[beat:MS]]       a comment every MS milliseconds, ten of them, before the first word
 
-A message may also come from Sidechat itself: a request for a handback is answered with `handback` (settable),
-by default the words of the last user message before it. Every body is kept, byte for byte, in `bodies`.
+A message may also come from Sidechat itself: a request for a handback is answered with `handback` (settable, marks
+included, those in the request count for nothing), by default the words of the last user message before it. Every body is kept, byte for byte, in `bodies`.
 Runs on its own thread and event loop, or as a script: `python -m tests.scripted_provider --port N`.
 """
 
@@ -107,7 +107,7 @@ class ScriptedProvider:
         await self._complete(Messages(request) if path.endswith("/messages") else Chat(request), writer)
 
     async def _complete(self, wire: Wire, writer: asyncio.StreamWriter) -> None:
-        marks = _MARK.findall(wire.prompt)
+        marks = _MARK.findall(self.handback if "Write the handback" in wire.prompt else wire.prompt)
         script = dict(marks)
         if problem := wire.problem():
             return _json(writer, 400, wire.error(400, problem))
@@ -194,7 +194,7 @@ class ScriptedProvider:
     def _text(self, wire: Wire, script: dict[str, str]) -> str:
         if "Write the handback" in wire.prompt:
             asked = [text for text in wire.said if not text.startswith("[")]
-            return self.handback or "Conclusion: " + (asked[-1] if asked else "nothing was asked") + "."
+            return _MARK.sub("", self.handback) or "Conclusion: " + (asked[-1] if asked else "nothing was asked") + "."
         return script.get("say") or "You said: " + _MARK.sub("", wire.prompt).strip()[:60]
 
 
