@@ -3,6 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import until
+
 
 @pytest.fixture
 def main(talk):
@@ -116,7 +118,7 @@ def test_copy_gives_what_the_model_wrote(open_page, main):
     expect(page.locator(".act.done")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == "It names **file** and line."
     page.get_by_role("link", name="Copy a link to turn 1").click()
-    page.wait_for_function("navigator.clipboard.readText().then(text => text.includes('#'))")
+    until(page, "navigator.clipboard.readText().then(text => text.includes('#'))")
     link = page.evaluate("navigator.clipboard.readText()")
     assert link == f"{page.url}#{main}-t1-end"
 
@@ -157,7 +159,7 @@ def test_older_turns_come_in_above_without_moving_what_is_read(open_page, talk):
     scroll = page.locator("#main .scroll")
     first = page.locator("#main .user").first
     first.scroll_into_view_if_needed()
-    page.wait_for_function("document.querySelectorAll('#main .user').length === 30")
+    until(page, "document.querySelectorAll('#main .user').length === 30")
     expect(first).not_to_have_text("")
     assert scroll.evaluate("s => s.scrollTop") > 0
 

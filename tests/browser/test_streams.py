@@ -6,6 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import until
 from tests.delivery.corpus import ANSWER, CASES
 
 ITEMS = "[...document.querySelectorAll('#main .transcript > :not(.older)')].map(item => item.outerHTML)"
@@ -97,16 +98,16 @@ def test_the_end_is_followed_until_the_reader_looks_elsewhere(open_page, product
     distance = "(s => s.scrollHeight - s.scrollTop - s.clientHeight)(document.querySelector('#main .scroll'))"
     say(product, session, scripted(LONG, 10))
     expect(page.locator("#main .answer")).to_contain_text("Paragraph 25")
-    page.wait_for_function(f"{distance} < 3")
+    until(page, f"{distance} < 3")
     page.locator("#main .scroll").hover()
     page.mouse.wheel(0, -600)
-    page.wait_for_function(f"{distance} > 300")
+    until(page, f"{distance} > 300")
     top = page.evaluate("document.querySelector('#main .scroll').scrollTop")
     expect(page.locator("#main .answer")).to_contain_text("Paragraph 40")
     assert page.evaluate("document.querySelector('#main .scroll').scrollTop") == top
     page.get_by_role("button", name="To the end").click()
     wait_ended(page)
-    page.wait_for_function(f"{distance} < 3")
+    until(page, f"{distance} < 3")
     expect(page.get_by_role("button", name="To the end")).to_be_hidden()
 
 
