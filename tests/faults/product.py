@@ -106,13 +106,15 @@ class Product:
     def log(self) -> str:
         return (self.data_dir / "server.log").read_text(errors="replace")
 
-    def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def manage(self, *arguments: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
+        """A command of manage.py; `typed` is its standard input."""
         return subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=ROOT,
             env=self.env,
             capture_output=True,
             text=True,
+            input=typed,
             check=arguments[0] != "check_logs",
         )
 
@@ -162,7 +164,8 @@ class Product:
             raise AssertionError(f"the server ended:\n{self.log()[-3000:]}")
         try:
             with urllib.request.urlopen(self.url + "/healthz", timeout=2) as response:
-                return bool(response.status == 200) and (self.data_dir / "api-token").exists()
+                ready = self.env.get("SIDECHAT_LOCAL_MODE") == "off" or (self.data_dir / "api-token").exists()
+                return bool(response.status == 200) and ready
         except OSError:
             return False
 

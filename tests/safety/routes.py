@@ -1,9 +1,8 @@
 """Every address of the product and who may call it. A route that is missing here fails the matrix.
 
 The rules name what a caller needs: `signed_in`; to `read` or `write` the session, or to `own` it; to write to it
-and to its parent (`merge`), or to read both (`renew`); to be an `admin`. `row`: signed in, and 404 for a row that is
-another's. `open`: nothing.
-`leave`: whoever comes is sent to sign in.
+and to its parent (`merge`), or to read both (`renew`); to be an `admin`. `row`: signed in, and 404 for a row that
+is another's. `leave`: whoever comes is sent to sign in. `open`: nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +75,6 @@ CALLS = {
     "fork_session": "read",
     "retry_turn": "read",
     "renew_side": "renew",
-    "read_side": "read",
     "draft_note": "write",
     "merge_side": "merge",
     "list_merges": "read",
