@@ -10,8 +10,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from sidechat_web.accounts.users import LOCAL_NAME
+from sidechat_web.core import events as ev
+from sidechat_web.runtime import commands, spending
 from sidechat_web.runtime.providers import catalog, listing, stored
-from sidechat_web.storage.models import StoredProvider
+from sidechat_web.storage.models import Session, StoredProvider
+
+from .conftest import asked, ended, write
 
 KEY = "page-key-of-the-tests-0123456789"
 URL = "http://127.0.0.1:9/v1"
@@ -213,3 +217,43 @@ def test_an_entry_that_cannot_be_used_says_why(client, data):
     page = text_of(client.get("/settings/"))
     assert "Expected an object." in page and "is not supported" in page
     assert client.get("/settings/mcp/server?name=odd").status_code == 200
+
+
+def test_the_meter_says_context_cache_and_cost_and_the_model_leads_to_the_picker(client, session):
+    page = text_of(client.get(f"/s/{session.pk}/"))
+    assert "tokens of context · 96 % of all input came from the cache" in page and "so far" not in page
+    assert f'href="/s/{session.pk}/settings"' in page
+    write(session, [*asked(3, "And?"), priced(3, "Done."), *ended(3)])
+    page = text_of(client.get(f"/s/{session.pk}/"))
+    assert re.search(r"\$0\.0\d\d so far, where prices are known", page)
+    write(session, [*asked(4, "And?"), priced(4, "Done."), *ended(4)])
+    assert spending.spent(session).priced == 2
+    assert re.search(r"written – \$0\.0\d\d", text_of(client.get(f"/s/{session.pk}/settings")))
+
+
+def test_a_fork_pays_for_its_own_requests_only(session, owner):
+    write(session, [*asked(3, "And?"), priced(3, "Done."), *ended(3)])
+    assert spending.spent(session).priced == 1
+    assert spending.spent(commands.fork(session)).priced == 0
+
+
+def test_another_model_is_chosen_and_what_it_costs_is_said(client, session, box):
+    dialog = text_of(client.get(f"/s/{session.pk}/settings"))
+    assert "of this session anew: its cache has none of them" in dialog and 'value="box/m"' in dialog
+    client.post(f"/s/{session.pk}/settings", {"title": "T", "model": "box/other"})
+    assert "box/other" in text_of(client.get(f"/s/{session.pk}/"))
+
+
+def test_a_session_begins_with_a_model_of_the_list_or_another(client, box):
+    assert '<option value="box/m">' in text_of(client.get("/new/"))
+    client.post("/new/", {"text": "hello", "model": "box/free", "key": "k"})
+    assert Session.objects.get().settings["header"]["config"] == {"provider": "box", "model": "free"}
+    refused = client.post("/new/", {"text": "hello", "model": "none/m", "key": "k2"})
+    assert refused.status_code == 422 and 'value="none/m"' in text_of(refused)
+
+
+def priced(turn, text):
+    """An answer of a model with known prices."""
+    source = {"kind": "model", "provider": "openai", "model": "gpt-5-mini"}
+    message = {"id": f"a{turn}", "role": "assistant", "content": [{"type": "text", "text": text}], "source": source}
+    return ev.assistant_message(turn, 1, message, {"inputTokens": 40_000, "outputTokens": 2000})
