@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from django.http import HttpRequest
@@ -16,6 +15,6 @@ router = Router(tags=["models"], exclude_unset=True)
 
 
 @router.get("/models", response=schemas.Models)
-async def list_models(request: HttpRequest) -> dict[str, Any]:
+def list_models(request: HttpRequest) -> dict[str, Any]:
     """The default first, then what the configured providers list; another name of theirs can be used, too."""
-    return {"models": await asyncio.to_thread(listing.list_models)}
+    return {"models": listing.list_models()}

@@ -47,6 +47,12 @@ def _allowed(request: HttpRequest, session_id: str, fetch: Callable[[User, str],
         raise PermissionDenied(e.message) from None
 
 
+def admin_or_404(request: PageRequest) -> None:
+    """Only admins change what concerns everybody."""
+    if not request.user.is_superuser:
+        raise Http404("There is nothing here.")
+
+
 def side_of_404(request: HttpRequest, parent: Session, session_id: str) -> Session:
     """The side `session_id` of `parent`; 404 for any other session."""
     side = session_or_404(request, session_id)

@@ -24,7 +24,7 @@ from sidechat_web.runtime import live
 from sidechat_web.storage.ids import now_ms
 
 from . import tree
-from .access import PageRequest
+from .access import PageRequest, admin_or_404
 from .forms import first_error
 from .replies import note
 
@@ -102,7 +102,7 @@ def end_sign_in(request: PageRequest) -> HttpResponse:
 @require_POST
 def invite(request: PageRequest) -> HttpResponse:
     """A new invitation: its link is shown on this page and never again."""
-    _only_admins(request)
+    admin_or_404(request)
     form = InvitationForm(request.POST)
     admin = form.is_valid() and form.cleaned_data["admin"]
     raw = invitations.invite(request.user, admin=admin)
@@ -113,15 +113,10 @@ def invite(request: PageRequest) -> HttpResponse:
 @login_required
 @require_POST
 def withdraw_invitation(request: PageRequest) -> HttpResponse:
-    _only_admins(request)
+    admin_or_404(request)
     if not invitations.withdraw(_row(request)):
         raise Http404("There is no such invitation.")
     return _changed(request, "invitation.withdrawn", _row(request), "The invitation is withdrawn.")
-
-
-def _only_admins(request: PageRequest) -> None:
-    if not request.user.is_superuser:
-        raise Http404("There is nothing here.")
 
 
 def _account_page(request: PageRequest, *, refused: str = "", why: str = "", **shown_once: str) -> HttpResponse:

@@ -14,6 +14,7 @@ from sidechat_web.core.errors import SidechatError
 from sidechat_web.render import links
 from sidechat_web.render.transcript import render_items
 from sidechat_web.runtime import approvals, commands, queue
+from sidechat_web.runtime.providers import listing
 from sidechat_web.runtime.sidechat import side as sides
 from sidechat_web.storage.ids import new_id
 from sidechat_web.storage.models import Approval, Session
@@ -228,6 +229,8 @@ def _new_page(request: PageRequest, *, text: str = "", refusal: str = "") -> Htt
         "model": model,
         "embedded": model.startswith("local/"),
         "why_none": sentence(why_none),
+        "models": [one["id"] for one in listing.listing(wait=False).models],
+        "chosen": request.POST.get("model", ""),
         "key": new_id(),
         "text": text,
         "refusal": refusal,

@@ -12,9 +12,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from sidechat_web.core.errors import SidechatError
-from sidechat_web.render import links
+from sidechat_web.render import links, words
 from sidechat_web.render.items import Link
-from sidechat_web.runtime import commands
+from sidechat_web.runtime import commands, spending
 from sidechat_web.runtime.providers import listing
 from sidechat_web.runtime.sidechat import side as sides
 from sidechat_web.runtime.views import session_json
@@ -77,7 +77,9 @@ def _settings_page(request: PageRequest, session: Session, *, refusal: str = "")
         "name": links.name(session),
         "given": given,
         "models": _known_models(),
+        "context": words.tokens(session.context_used) if session.context_used else "",
         "usage": shape["usage"],
+        "cost": words.dollars(cost.dollars) if (cost := spending.spent(session)).priced else "",
         "may_share": session.owner_id == request.user.pk and others_exist(request.user),
         "is_side": session.kind == Session.Kind.SIDE,
         "can_promote": session.kind == Session.Kind.SIDE and sides.is_advisor(session),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.utils.safestring import SafeString
@@ -13,7 +13,7 @@ from sidechat_web.core.errors import SidechatError
 from sidechat_web.render import links, words
 from sidechat_web.render.items import Link
 from sidechat_web.render.transcript import render_items
-from sidechat_web.runtime import queue
+from sidechat_web.runtime import queue, spending
 from sidechat_web.runtime.providers import catalog
 from sidechat_web.runtime.sidechat import side
 from sidechat_web.runtime.views import session_json
@@ -46,6 +46,7 @@ class State:
     status_words: str
     model: str
     context_percent: int | None
+    context_said: str
     context_hint: str
     cached: str
     parent: Link | None
@@ -137,7 +138,8 @@ def state(session: Session) -> State:
         status_words=words.status(session.status, session.open_turn),
         model=shape["model"],
         context_percent=min(100, round(100 * used / window)) if window else None,
-        context_hint=f"{used:,} of {window:,} tokens" if window else f"{used:,} tokens",
+        context_said=_context_said(used, window),
+        context_hint=_context_hint(session, shape),
         cached=_first_cached(session) if is_side else "",
         parent=links.link(session.parent) if session.parent is not None and not session.parent.hidden else None,
         orphaned=session.parent is not None and session.parent.deleted_at is not None,
@@ -146,6 +148,24 @@ def state(session: Session) -> State:
         pending=pending(session),
         merge_bar=merge_bar(session) if is_side else None,
     )
+
+
+def _context_said(used: int, window: int | None) -> str:
+    """How full the window is; how much there is where no window is known."""
+    if window:
+        return f"{min(100, round(100 * used / window))} %"
+    return f"{words.tokens(used)} tokens" if used else ""
+
+
+def _context_hint(session: Session, shape: dict[str, Any]) -> str:
+    """The meter in words: context, cached share and cost, as far as they are known."""
+    used, window = shape["context"]["used"], shape["context"].get("window")
+    said = [f"{used:,} of {window:,} tokens of context" if window else f"{used:,} tokens of context"]
+    if (share := words.cached_share(shape["usage"])) is not None:
+        said.append(f"{share} % of all input came from the cache")
+    if (cost := spending.spent(session)).priced:
+        said.append(f"{words.dollars(cost.dollars)} so far{'' if cost.whole else ', where prices are known'}")
+    return " · ".join(said)
 
 
 def tabs(parent: Session, current: Session | None) -> list[Tab]:

@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from . import account, actions, merging, options, session, sharing, tree
+from . import account, actions, mcp_servers, merging, options, session, settings, sharing, tree
 
 
 class SessionIdConverter:
@@ -54,4 +54,14 @@ urlpatterns = [
     path("account/sign-ins/end", account.end_sign_in, name="account-end-sign-in"),
     path("account/invitations", account.invite, name="account-invitations"),
     path("account/invitations/withdraw", account.withdraw_invitation, name="account-withdraw-invitation"),
+    path("settings/", settings.preferences, name="preferences"),
+    path("settings/providers/new", settings.add_provider, name="add-provider"),
+    path("settings/providers/<slug:name>", settings.edit_provider, name="edit-provider"),
+    path("settings/providers/<slug:name>/models", settings.provider_models, name="provider-models"),
+    path("settings/providers/<slug:name>/test", settings.test_provider, name="test-provider"),
+    path("settings/providers/<slug:name>/remove", settings.remove_provider, name="remove-provider"),
+    path("settings/mcp/server", mcp_servers.server, name="mcp-server"),
+    path("settings/mcp/trust", mcp_servers.trust, name="trust-mcp-server"),
+    path("settings/mcp/test", mcp_servers.test, name="test-mcp-server"),
+    path("settings/mcp/remove", mcp_servers.remove, name="remove-mcp-server"),
 ]

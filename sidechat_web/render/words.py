@@ -36,6 +36,13 @@ def tokens(count: int) -> str:
     return f"{count / 1_000_000:.1f}".removesuffix(".0") + "M"
 
 
+def dollars(amount: float) -> str:
+    """`$12.34`, `$0.012`, `under $0.001`."""
+    if 0 < amount < 0.001:
+        return "under $0.001"
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3f}"
+
+
 def plural(count: int, noun: str) -> str:
     """`1 side`, `2 sides`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

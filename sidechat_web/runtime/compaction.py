@@ -28,6 +28,7 @@ from . import headers, live, requests
 from .db import in_db
 from .providers import catalog, wire
 from .providers.failures import ProviderFailure
+from .providers.provider import Provider
 
 PLUGIN: Final = "compact"
 AUTOMATIC_SHARE: Final = 0.85
@@ -48,7 +49,7 @@ class Plan:
     session_id: str
     turn: int | None  # the open turn that it happens in; None between turns
     part: tuple[Event, ...]
-    provider: catalog.Provider
+    provider: Provider
     model: str
     body: bytes
 

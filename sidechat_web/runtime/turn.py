@@ -32,6 +32,7 @@ from .db import in_db
 from .flusher import Bodies, Flusher
 from .providers import catalog, wire
 from .providers.failures import ProviderFailure
+from .providers.provider import Provider
 from .tools import pipeline
 
 MAX_RETRIES: Final = 5
@@ -57,7 +58,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    provider: catalog.Provider
+    provider: Provider
     model: str
     body: bytes
 
@@ -306,15 +307,13 @@ class TurnRun:
         self.turn.offsets[index] = offset + len(text)
         live.delta(self.turn.session_id, live.Delta(self.turn.number, self.turn.step, index, kind, offset, text))
 
-    async def _wait_to_retry(self, provider: catalog.Provider, failure: dict[str, Any], attempt: int) -> None:
+    async def _wait_to_retry(self, provider: Provider, failure: dict[str, Any], attempt: int) -> None:
         backoff_ms = int(500 * 2 ** (attempt - 1) * random.uniform(0.75, 1.25))
         delay_ms = max(failure.get("providerRetryAfterMs", 0), backoff_ms)
         await self._log_retry(provider, failure, attempt, delay_ms)
         await asyncio.sleep(delay_ms / 1000)
 
-    async def _log_retry(
-        self, provider: catalog.Provider, failure: dict[str, Any], attempt: int, delay_ms: int
-    ) -> None:
+    async def _log_retry(self, provider: Provider, failure: dict[str, Any], attempt: int, delay_ms: int) -> None:
         data = {
             "retryId": new_id(),
             "turn": self.turn.number,

@@ -14,6 +14,7 @@ from django.db import models
 from sidechat_web.core.head import Head
 
 from .ids import new_id, now_ms
+from .secrets import SecretField
 
 
 class Session(models.Model):
@@ -249,3 +250,20 @@ class IdempotencyKey(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "key"], name="one_answer_per_key")]
+
+
+class StoredProvider(models.Model):
+    """A model provider that was added in Settings, not by the environment. Model ids begin with its name."""
+
+    class Protocol(models.TextChoices):
+        OPENAI = "openai", "Chat Completions (OpenAI and compatible servers)"
+        ANTHROPIC = "anthropic", "Messages (Anthropic)"
+
+    name = models.CharField(primary_key=True, max_length=40)
+    label = models.CharField(max_length=80)
+    protocol = models.CharField(max_length=12, choices=Protocol.choices, default=Protocol.OPENAI)
+    base_url = models.TextField()
+    key = SecretField(default=b"")
+    default_model = models.CharField(max_length=200, default="", blank=True)
+    enabled = models.BooleanField(default=True)
+    position = models.IntegerField(default=0)  # a default is looked for in this order

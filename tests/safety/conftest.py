@@ -11,6 +11,7 @@ from sidechat_web.accounts.models import Invitation
 from sidechat_web.api import waiting
 from sidechat_web.core import events as ev
 from sidechat_web.runtime import commands, sharing
+from sidechat_web.runtime.providers import stored
 from sidechat_web.runtime.sidechat import merge_back, side
 from sidechat_web.storage import log, reading
 from sidechat_web.storage.ids import new_id, now_ms
@@ -20,8 +21,10 @@ INVITATION = 10**9  # the id of one that an admin made; no other row has it
 
 
 @pytest.fixture(autouse=True)
-def team(settings, monkeypatch):
-    """Team mode, with a provider that nothing here calls and without waiting for a runner that is not there."""
+def team(settings, monkeypatch, tmp_path):
+    """Team mode, with a provider and an MCP server that do not answer, and without waiting for a runner."""
+    settings.DATA_DIR = tmp_path
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"x": {"command": "/no/such/program"}}}')
     settings.SIDECHAT_LOCAL_MODE = False
     settings.ALLOWED_HOSTS = ["testserver", "localhost"]
     settings.SIDECHAT_OPENAI_BASE_URL = "http://127.0.0.1:9/v1"
@@ -71,6 +74,7 @@ def make_world() -> World:
     }
     newest = users["owner"].api_tokens.filter(name="revoked").aggregate(pk=Max("pk"))["pk"]
     assert tokens.revoke(users["owner"], newest)
+    stored.add("x", base_url="http://127.0.0.1:9/v1", default_model="m")
     Invitation.objects.create(pk=INVITATION, digest="x", made_by=users["admin"], expires_at=now_ms() + 10**6)
     for session in (main, aside):
         session.refresh_from_db()
@@ -110,4 +114,5 @@ def _things_on(aside: Session) -> dict[str, object]:
         "n": 1,
         "user": "side_writer",
         "place": "side",
+        "name": "x",
     }

@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Any, Final
 
 from django.conf import settings
 
 from sidechat_web.core.errors import SidechatError
 from sidechat_web.runtime import local_model
 
-from . import facts
+from . import facts, stored
+from .provider import ANTHROPIC, OPENAI, VENDORS, Protocol, Provider
 
 LOCAL: Final = "local"
-OPENAI: Final = "openai"
-ANTHROPIC: Final = "anthropic"
-_DEEPSEEK: Final = "https://api.deepseek.com/v1"
-_GEMINI: Final = "https://generativelanguage.googleapis.com/v1beta/openai/"
-Protocol = Literal["openai", "anthropic"]
 # So small a model wanders when it samples, and may not find an end.
 _LOCAL_SAMPLING: Final[dict[str, Any]] = {"temperature": 0, "maxTokens": 640}
 _OPTIONS: Final = ("protocol", "joinUserMessages")  # what _options may put into a config
@@ -36,38 +32,34 @@ class NoModel(SidechatError):
     code = "no_model"
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """A server that speaks one of the two wires. `base_url` None is the vendor's own, or the embedded server."""
-
-    name: str
-    label: str
-    base_url: str | None
-    api_key: str
-    default_model: str = ""
-    protocol: Protocol = OPENAI
-
-
 def providers() -> dict[str, Provider]:
-    """The configured providers by name, in the order in which a default is looked for."""
+    """The configured providers by name, in the order in which a default is looked for.
+
+    The environment's stand before those of Settings, and win where both have a name. Reads the database.
+    """
     found = [provider for provider in _hosted() if provider.api_key]
     if url := settings.SIDECHAT_OPENAI_BASE_URL:
         found.insert(0, Provider("custom", "OpenAI-compatible", url, settings.SIDECHAT_OPENAI_API_KEY or "none"))
     if settings.OLLAMA_HOST:
         found.append(Provider("ollama", "Ollama", ollama_url(settings.OLLAMA_HOST), "ollama"))
+    found += stored.configured()
     if local_model.available():
         found.append(Provider(LOCAL, "Embedded", None, "none", local_model.MODEL_ID))
-    return {provider.name: provider for provider in found}
+    by_name: dict[str, Provider] = {}
+    for provider in found:
+        by_name.setdefault(provider.name, provider)
+    return by_name
 
 
 def _hosted() -> Iterator[Provider]:
     """The vendors' own services, with or without a key."""
-    url = settings.OPENAI_BASE_URL or None
-    yield Provider("openai", "OpenAI", url, settings.OPENAI_API_KEY, "gpt-5-mini")
-    url = settings.ANTHROPIC_BASE_URL.rstrip("/").removesuffix("/v1") or None
-    yield Provider(ANTHROPIC, "Anthropic", url, settings.ANTHROPIC_API_KEY, "claude-sonnet-5-5", ANTHROPIC)
-    yield Provider("deepseek", "DeepSeek", _DEEPSEEK, settings.DEEPSEEK_API_KEY, "deepseek-chat")
-    yield Provider("gemini", "Gemini", _GEMINI, settings.GEMINI_API_KEY, "gemini-2.5-flash")
+    keys = (settings.OPENAI_API_KEY, settings.ANTHROPIC_API_KEY, settings.DEEPSEEK_API_KEY, settings.GEMINI_API_KEY)
+    others = {
+        "openai": settings.OPENAI_BASE_URL,
+        ANTHROPIC: settings.ANTHROPIC_BASE_URL.rstrip("/").removesuffix("/v1"),
+    }
+    for vendor, key in zip(VENDORS.values(), keys, strict=True):
+        yield replace(vendor, api_key=key, base_url=others.get(vendor.name) or vendor.base_url)
 
 
 def ollama_url(host: str) -> str:
@@ -92,7 +84,7 @@ def split(model_id: str) -> tuple[str, str]:
     if len(remote) == 1 and model_id:
         return remote[0], model_id
     if not known:
-        raise NoModel("no model provider is configured: set one in the environment, see docs/providers.md")
+        raise NoModel("no model provider is configured: add one in Settings, or set one in the environment")
     listed = ", ".join(known)
     raise NoModel(
         f"no configured provider serves the model {model_id!r}; name one as PROVIDER/MODEL with PROVIDER in: {listed}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from . import catalog, facts, failures, wire
-from .catalog import Provider
+from .provider import Provider
 
 ASKING_SECONDS: Final = 5.0
 KEPT_SECONDS: Final = 300.0

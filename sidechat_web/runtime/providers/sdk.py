@@ -19,8 +19,9 @@ from typing import Any, Final
 from sidechat_web.runtime import local_model
 
 from . import failures
-from .catalog import LOCAL, Provider
+from .catalog import LOCAL
 from .chunks import Fold
+from .provider import Provider
 
 Beat = Callable[[], None]  # called whenever bytes arrive
 

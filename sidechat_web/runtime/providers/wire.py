@@ -20,10 +20,11 @@ from sidechat_web.core.wire_openai import Dialect
 
 from . import failures
 from .anthropic_fold import MessagesFold
-from .catalog import ANTHROPIC, Provider, protocol_of
+from .catalog import protocol_of
 from .chunks import Chunk
 from .failures import ProviderFailure
 from .openai_fold import ChatFold
+from .provider import ANTHROPIC, Provider
 from .sdk import Sdk
 
 _OPENAI: Final = Sdk("openai", "OpenAI", "/chat/completions", ChatFold)

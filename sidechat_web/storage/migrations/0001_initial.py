@@ -2,6 +2,7 @@
 
 import django.db.models.deletion
 import sidechat_web.storage.ids
+import sidechat_web.storage.secrets
 from django.conf import settings
 from django.db import migrations, models
 
@@ -19,6 +20,29 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.CharField(max_length=64, primary_key=True, serialize=False)),
                 ("heartbeat", models.BigIntegerField()),
+            ],
+        ),
+        migrations.CreateModel(
+            name="StoredProvider",
+            fields=[
+                ("name", models.CharField(max_length=40, primary_key=True, serialize=False)),
+                ("label", models.CharField(max_length=80)),
+                (
+                    "protocol",
+                    models.CharField(
+                        choices=[
+                            ("openai", "Chat Completions (OpenAI and compatible servers)"),
+                            ("anthropic", "Messages (Anthropic)"),
+                        ],
+                        default="openai",
+                        max_length=12,
+                    ),
+                ),
+                ("base_url", models.TextField()),
+                ("key", sidechat_web.storage.secrets.SecretField(default=b"")),
+                ("default_model", models.CharField(blank=True, default="", max_length=200)),
+                ("enabled", models.BooleanField(default=True)),
+                ("position", models.IntegerField(default=0)),
             ],
         ),
         migrations.CreateModel(

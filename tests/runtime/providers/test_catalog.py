@@ -8,7 +8,7 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "GEMINI_API_K
 
 
 @pytest.fixture(autouse=True)
-def _none(settings):
+def _none(db, settings):
     settings.SIDECHAT_LOCAL_MODEL = False
     settings.SIDECHAT_DEFAULT_MODEL = settings.SIDECHAT_OPENAI_BASE_URL = ""
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("nothing_listed")
 
 
 @pytest.fixture
-def both(provider, settings):
+def both(db, provider, settings):
     settings.SIDECHAT_LOCAL_MODEL = False
     settings.ANTHROPIC_API_KEY = KEY
     settings.ANTHROPIC_BASE_URL = provider.base_url
