@@ -2,7 +2,7 @@
 
 Run: `.venv/bin/python -m bench.handback`; prints a table, then the same as one line of JSON. Every seed is
 another story with a fact that only the side's user states. `note`: the merged note holds the fact, as the model
-drafted it. `answer`: the parent answers with the fact of a note that holds it (the drafted one, or else the user's own).
+drafted it. `answer`: the parent answers with the fact of a note that holds it (the drafted one, or the user's own).
 `stays out`: before the merge the parent cannot know it.
 """
 

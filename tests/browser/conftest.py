@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.faults.product import Product, wait_for
+from tests.faults.product import Product
 from tests.scripted_provider import ScriptedProvider
 
 FLAGS = [
@@ -37,11 +37,6 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
         yield browser
         browser.close()
-
-
-def until(page: Page, expression: str) -> None:
-    """Return once `expression` is true in the page, whose policy forbids `Page.wait_for_function` its eval."""
-    wait_for(lambda: bool(page.evaluate(expression)), 15, lambda: f"never true: {expression}")
 
 
 class Witness:

@@ -85,6 +85,7 @@ CALLS = {
     "fork_session": "read",
     "retry_turn": "read",
     "renew_side": "renew",
+    "read_side": "read",
     "draft_note": "write",
     "merge_side": "merge",
     "list_merges": "read",
