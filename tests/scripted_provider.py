@@ -17,7 +17,8 @@ What it answers is written in the last user message, so a test says what happens
     [[beat:MS]]       a comment every MS milliseconds, ten of them, before the first word
 
 A message may also come from Sidechat itself: a request for a handback is answered with `handback` (settable, marks
-included, those in the request count for nothing), by default the words of the last user message before it. Every body is kept, byte for byte, in `bodies`.
+included, those in the request count for nothing), by default the words of the last user message before it. Every
+body is kept, byte for byte, in `bodies`.
 Runs on its own thread and event loop, or as a script: `python -m tests.scripted_provider --port N`.
 """
 
