@@ -44,7 +44,7 @@ def loads(text: str | bytes) -> Any:
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(text):
         raise ValueError(f"nested deeper than {MAX_DEPTH}")
     return json.loads(text, parse_constant=_refuse_constant, parse_float=_number)
 
@@ -61,12 +61,13 @@ def _number(text: str) -> float | int | None:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def _depth(text: str) -> int:
-    depth = deepest = 0
+def _is_too_deep(text: str) -> bool:
+    depth = 0
     for found in _STRING_OR_BRACKET.finditer(text):
         if found[0] in "[{":
             depth += 1
-            deepest = max(deepest, depth)
+            if depth > MAX_DEPTH:
+                return True
         elif found[0] in "]}":
             depth -= 1
-    return deepest
+    return False

@@ -57,19 +57,23 @@ class Scan:
 
     def take(self, piece: bytes) -> Iterator[Scanned]:
         """The good lines that end in `piece`. Raises LogUnreadable once damage turns out to be more than a tail."""
-        for text in self._split(piece):
+        if self._issue is not None:
+            if ended := self._ended(piece):
+                self._skim(ended)
+            return
+        ended = self._ended(piece)
+        lines = ended.split(b"\n") if ended is not None else []
+        for i, text in enumerate(lines):
             self.number += 1
             self._offset += len(text) + 1
-            if self._issue is None:
-                try:
-                    found = self._scanned(text)
-                except ValueError as error:
-                    self._issue = LogUnreadable(str(error), line=self.number)
-                else:
-                    self.next_seq, self._good_end, self._good_number = found.last + 1, self._offset, self.number
-                    yield found
-                    continue
-            self._reject_damage(text)
+            try:
+                found = self._scanned(text)
+            except ValueError as error:
+                self._issue = LogUnreadable(str(error), line=self.number)
+                self._skim(b"\n".join(lines[i:]))
+                return
+            self.next_seq, self._good_end, self._good_number = found.last + 1, self._offset, self.number
+            yield found
 
     def frame_ended(self, end: FrameEnd) -> None:
         if not end.complete:
@@ -100,17 +104,19 @@ class Scan:
         whole = self._good_end == self._offset and not self._fragment_bytes
         return None if whole else TornTail(self._good_end, 0)
 
-    def _split(self, piece: bytes) -> list[bytes]:
-        *ended, rest = piece.split(b"\n")
-        if ended:
-            ended[0] = b"".join([*self._fragment, ended[0]])
+    def _ended(self, piece: bytes) -> bytes | None:
+        """The lines that end in `piece`, without the last newline; None for none."""
+        ended, newline, rest = piece.rpartition(b"\n")
+        if newline:
+            ended = b"".join([*self._fragment, ended])
             self._fragment, self._fragment_bytes = [], 0
         if rest:
             self._fragment.append(rest)
             self._fragment_bytes += len(rest)
         if self._fragment_bytes > MAX_LINE_BYTES:
-            raise LogUnreadable(f"longer than {MAX_LINE_BYTES} bytes", line=self.number + len(ended) + 1)
-        return ended
+            line = self.number + 1 + (ended.count(b"\n") + 1 if newline else 0)
+            raise LogUnreadable(f"longer than {MAX_LINE_BYTES} bytes", line=line)
+        return ended if newline else None
 
     def _scanned(self, text: bytes) -> Scanned:
         """The line's record. Raises ValueError where it is none, or does not continue the log."""
@@ -125,16 +131,19 @@ class Scan:
             raise ValueError(f"seq gap: expected {self.next_seq}, got {jsontext.dumps(first)[:40]}")
         return Scanned(self.number, text, record, first, last)
 
-    def _reject_damage(self, text: bytes) -> None:
-        """Raise the issue if this line is a `turn/end`: what came before it cannot be a torn tail."""
-        if b"turn" not in text and b"\\" not in text:
+    def _skim(self, lines: bytes) -> None:
+        """Raise the issue if one of these lines is a `turn/end`: what came before it cannot be a torn tail."""
+        if b"turn" not in lines and b"\\" not in lines:
             return
-        try:
-            record = parse_record(text)
-        except ValueError:
-            return
-        if record.get("type") == TURN_END and self._issue is not None:
-            raise self._issue
+        for text in lines.split(b"\n"):
+            if b"turn" not in text and b"\\" not in text:
+                continue
+            try:
+                record = parse_record(text)
+            except ValueError:
+                continue
+            if record.get("type") == TURN_END and self._issue is not None:
+                raise self._issue
 
 
 def parse_record(text: bytes) -> dict[str, Any]:

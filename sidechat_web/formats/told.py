@@ -23,6 +23,8 @@ from .scan import parse_record
 
 MAX_LINE_BYTES: Final = 1 << 26
 _READ: Final = 1 << 16
+_UNREAD: Final = "lines that could not be read"
+_MAX_UNREAD: Final = 10_000
 _AHEAD_BYTES: Final = 1 << 23  # within which a file says whose session it holds
 _QUIET_SECONDS: Final = 60.0  # after which a turn that looks done, but whose end nothing marks, has ended
 _QUIET_SECONDS_AT_END: Final = 2.0  # the same where its last answer says that it is the last
@@ -144,7 +146,9 @@ class ToldLog:
         if entry is not None:
             self._teller.tell(entry)
         elif text is None or text.strip():
-            self._teller.lost["lines that could not be read"] += 1
+            self._teller.lost[_UNREAD] += 1
+            if self._teller.lost[_UNREAD] > _MAX_UNREAD:
+                raise LogUnreadable(f"more than {_MAX_UNREAD} lines cannot be read", line=number, file=self.name)
         if number in self._pauses:
             told.settle()
         events = told.take()
@@ -176,6 +180,9 @@ class _Splitter:
         self._size = 0
 
     def take(self, piece: bytes) -> Iterator[tuple[int, bytes | None]]:
+        if not self._size and not piece.strip(b"\n"):
+            self.number, self.end = self.number + len(piece), self.end + len(piece)
+            return
         *ended, rest = piece.split(b"\n")
         for part in ended:
             size = self._size + len(part)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from sidechat_web.core import events as ev
 from sidechat_web.core.events import Draft, Event, Replace
 from sidechat_web.core.surface import Surface
+
+# The suite's own runs are short and always the same; `EXAMPLES=2000 pytest …` looks for more.
+EXAMPLES = os.environ.get("EXAMPLES")
+settings.register_profile("ours", max_examples=int(EXAMPLES or 40), deadline=None, derandomize=not EXAMPLES)
+settings.load_profile("ours")
 
 TEXT = st.text(st.characters(codec=None), max_size=12)  # lone surrogates and U+0000 included
 MODEL = {"kind": "model", "provider": "acme", "model": "small"}
