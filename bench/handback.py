@@ -1,9 +1,9 @@
 """Whether the embedded model makes use of a side: fork, two questions, merge, and the parent is asked.
 
 Run: `.venv/bin/python -m bench.handback`; prints a table, then the same as one line of JSON. Every seed is
-another story with a fact that only the side's user states. `note`: the merged note holds the fact, as the model
-drafted it. `answer`: the parent answers with the fact of a note that holds it (the drafted one, or the user's own).
-`stays out`: before the merge the parent cannot know it.
+another story with a fact that only the side's user states. `stays out`: before the merge the parent does not know
+it. `note`: the note as the model drafted it holds the fact. `answer`: the parent answers with the fact once a note
+that holds it was merged (the drafted one, or else the user's own).
 """
 
 from __future__ import annotations
@@ -120,11 +120,11 @@ async def settle(session: Any) -> None:
     from sidechat_web.runtime import queue
     from sidechat_web.runtime.db import in_db
 
-    def settled() -> bool:
+    def is_busy() -> bool:
         session.refresh_from_db()
-        return session.open_turn is None and not queue.pending(session).exists()
+        return session.open_turn is not None or queue.pending(session).exists()
 
-    while not await in_db(settled):
+    while await in_db(is_busy):  # noqa: ASYNC110
         await asyncio.sleep(0.05)
 
 
