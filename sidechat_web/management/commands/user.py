@@ -22,10 +22,15 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True, metavar="add")
         add = actions.add_parser("add", help="add a user who signs in with a password")
         add.add_argument("name")
-        add.add_argument("--admin", action="store_true", help="they may invite others and see the admin pages")
+        add.add_argument(
+            "--admin",
+            action="store_true",
+            help="they may invite others and see the admin pages; the first user is one anyway",
+        )
         add.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
 
     def handle(self, *, name: str, admin: bool, password_stdin: bool, **options: Any) -> None:
+        admin = admin or users.is_first()
         try:
             users.check_name(User(username=name))
             password = sys.stdin.readline().rstrip("\n") if password_stdin else self._ask()
