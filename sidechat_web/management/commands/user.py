@@ -38,7 +38,7 @@ class Command(BaseCommand):
         except ValidationError as e:
             refuse(self, " ".join(e.messages))
         audit.record(None, None, "user.added", name, admin=admin)
-        self.stdout.write(f"{name} can sign in now{', as an admin' if admin else ''}.")
+        self.stdout.write(f"{name} can sign in now{', and is an admin' if admin else ''}.")
 
     def _ask(self) -> str:
         password = getpass.getpass("Password: ")
