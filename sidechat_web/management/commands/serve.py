@@ -22,6 +22,7 @@ from twisted.internet.defer import Deferred
 
 from sidechat_web.accounts import local_token, local_user
 from sidechat_web.accounts.users import is_first
+from sidechat_web.management import bodies
 from sidechat_web.management.mirroring import Mirroring
 from sidechat_web.management.refusal import refuse
 from sidechat_web.runtime.db import in_db
@@ -96,7 +97,15 @@ class SidechatServer(Server):  # type: ignore[misc]
         from sidechat_web.asgi import application
 
         endpoints = build_endpoint_description_strings(host=host, port=port)
-        super().__init__(application, endpoints, ready_callable=self._begin, websocket_timeout=-1, server_name="")
+        super().__init__(
+            application,
+            endpoints,
+            ready_callable=self._begin,
+            websocket_timeout=-1,
+            websocket_max_message_size=bodies.MAX_FRAME_BYTES,
+            websocket_max_frame_size=bodies.MAX_FRAME_BYTES,
+            server_name="",
+        )
         self.host, self.port = host, port
         self.failure = ""
         self._command = command
@@ -118,6 +127,7 @@ class SidechatServer(Server):  # type: ignore[misc]
         return ended.addBoth(lambda _: super(SidechatServer, self).kill_all_applications())
 
     def _begin(self) -> None:
+        bodies.bound(self.http_factory)
         self._starting = asyncio.get_event_loop().create_task(self._start())
 
     async def _stop(self) -> None:
