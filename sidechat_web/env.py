@@ -108,6 +108,15 @@ def directory(name: str, *, default: Path) -> Path:
     return path
 
 
+def directories(name: str) -> list[str]:
+    """Absolute paths of existing directories, separated by commas; none by default."""
+    found = words(name, default=[])
+    for path in found:
+        if not os.path.isabs(path) or not os.path.isdir(path):
+            refuse(name, path, "absolute paths of existing directories, separated by commas")
+    return found
+
+
 def secret_key(name: str, file: Path) -> str:
     """The variable, or the key kept in `file`, made on first use (mode 0600)."""
     value = text(name, default="")

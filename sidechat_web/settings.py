@@ -38,6 +38,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "sidechat_web.accounts.middleware.LocalUserMiddleware",
+    "sidechat_web.accounts.middleware.CallLimit",
     "sidechat_web.accounts.middleware.SignInRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -106,10 +107,12 @@ if SIDECHAT_PROXY == "https":
 SIDECHAT_LOCAL_MODE = env.switch("SIDECHAT_LOCAL_MODE", default=SIDECHAT_PROXY == "off")
 if SIDECHAT_LOCAL_MODE and SIDECHAT_PROXY != "off":
     env.refuse("SIDECHAT_LOCAL_MODE", "on", "off where SIDECHAT_PROXY is set: others come through it")
+SIDECHAT_CALLS_PER_MINUTE = env.integer("SIDECHAT_CALLS_PER_MINUTE", default=600, least=0)
 SIDECHAT_HANDBACK_MAX_CHARS = env.integer("SIDECHAT_HANDBACK_MAX_CHARS", default=2000, least=200)
 SIDECHAT_STREAM_IDLE_SECONDS = env.integer("SIDECHAT_STREAM_IDLE_SECONDS", default=120, least=1)
 SIDECHAT_STEP_LIMIT = env.integer("SIDECHAT_STEP_LIMIT", default=50, least=1)
 SIDECHAT_ENABLE_SHELL = env.switch("SIDECHAT_ENABLE_SHELL", default=False)
+SIDECHAT_WORKSPACES = env.directories("SIDECHAT_WORKSPACES")
 SIDECHAT_ADVISOR_SYSTEM_PROMPT = env.text("SIDECHAT_ADVISOR_SYSTEM_PROMPT", default="")
 SIDECHAT_LOCAL_MODEL = env.switch("SIDECHAT_LOCAL_MODEL", default=True)
 SIDECHAT_DEFAULT_MODEL = env.model("SIDECHAT_DEFAULT_MODEL")

@@ -15,6 +15,7 @@ for _name in list(os.environ):
 from sidechat_web.settings import *  # noqa: E402, F403
 from sidechat_web.settings import DATABASES  # noqa: E402
 
+SIDECHAT_WORKSPACES = ["/"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 DATABASES["default"].setdefault("TEST", {})
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):

@@ -45,6 +45,8 @@ def variable(monkeypatch):
         (lambda n: env.directory(n, default=Path()), "/dev/null/x", "a directory, or a path where one can be made"),
         (lambda n: env.directory(n, default=Path()), __file__, "a directory, or a path where one can be made"),
         (lambda n: env.secret_key(n, Path()), "short", "at least 32 characters"),
+        (lambda n: env.directories(n), "/nowhere/at/all", "absolute paths of existing directories"),
+        (lambda n: env.directories(n), "tmp", "absolute paths of existing directories"),
         (lambda n: env.secret_keys(n), "short," + "x" * 32, "keys of at least 32 characters"),
         (lambda n: env.database(n, sqlite=Path()), "mysql://host/db", "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
         (lambda n: env.database(n, sqlite=Path()), "postgresql://host:x/db", "postgresql://USER:PASSWORD@HOST:PORT"),

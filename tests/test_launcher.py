@@ -244,7 +244,7 @@ def test_other_addresses_need_a_user_with_a_password_and_nobody_is_signed_in_the
     assert "./sidechat user add NAME" in refused.stderr
 
     added = manage(environment, "user", "add", "ann", "--password-stdin", typed="a fine long password\n")
-    assert added.stdout == "ann can sign in now.\n"
+    assert added.stdout == "ann can sign in now, and is an admin.\n"
     with serving(environment, "--host", "0.0.0.0") as (_, url):
         _, _, page = get(url.replace("0.0.0.0", "127.0.0.1") + "/")
         assert b'type="password"' in page

@@ -9,12 +9,12 @@ from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port, validate_host
 from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
-from . import sign_ins
+from . import limits, sign_ins
 from .addresses import is_loopback
 from .users import local_user
 
@@ -70,6 +70,22 @@ class LocalUserMiddleware(MiddlewareMixin):
             sign_ins.note_seen(request)
         elif is_local(request):
             login(request, local_user(), backend=_BACKEND)
+
+
+class CallLimit(MiddlewareMixin):
+    """Counts the forms that a user sends. The API counts its calls itself, by token."""
+
+    get_response: Callable[[HttpRequest], HttpResponseBase]
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        if request.method != "POST" or request.user.pk is None or request.path.startswith(_WITHOUT_COOKIE):
+            return None
+        try:
+            limits.spend(request.user.pk)
+        except limits.TooMany as e:
+            why = f"{e.message[0].upper()}{e.message[1:]}."
+            return HttpResponse(why, status=429, content_type="text/plain", headers={"Retry-After": str(e.seconds)})
+        return None
 
 
 class SignInRequired(LoginRequiredMiddleware):

@@ -34,6 +34,11 @@ def add(name: str, password: str, *, admin: bool = False) -> User:
     return user
 
 
+def is_first() -> bool:
+    """Whether nobody can sign in with a password yet: the first one who can is an admin."""
+    return not any(user.has_usable_password() for user in User.objects.filter(is_active=True))
+
+
 def set_role(user: User, *, admin: bool) -> None:
     user.is_staff = user.is_superuser = admin
     user.save()

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest
 from ninja.security import HttpBearer
 
-from sidechat_web.accounts import tokens
+from sidechat_web.accounts import limits, tokens
 from sidechat_web.accounts.models import ApiToken
 from sidechat_web.core.errors import SidechatError
 from sidechat_web.storage import access
@@ -26,6 +26,8 @@ class Bearer(HttpBearer):
             return None
         if found.scope == ApiToken.Scope.READ and request.method not in _READING:
             raise SidechatError("this token is for reading only", "token_read_only")
+        if request.method not in _READING:
+            limits.spend(found.user_id, limits.IMPORT if request.path == "/api/import" else 1)
         return found.user
 
 

@@ -12,6 +12,7 @@ from django.http.request import UnreadablePostError
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
+from sidechat_web.accounts.limits import TooMany
 from sidechat_web.core.errors import LogRefused, SidechatError
 from sidechat_web.storage.models import Session
 
@@ -51,6 +52,7 @@ _STATUS: Final = {
     "shared_read_only": 403,
     "token_read_only": 403,
     "too_large": 413,
+    "too_many_requests": 429,
     "too_long": 413,
     "unavailable": 503,
 }
@@ -100,6 +102,10 @@ def install(api: NinjaAPI) -> None:
 
 def _refused(request: HttpRequest, e: SidechatError | type[SidechatError]) -> HttpResponse:
     assert isinstance(e, SidechatError)
+    if isinstance(e, TooMany):
+        response = answer(429, e.code, e.message)
+        response["Retry-After"] = str(e.seconds)
+        return response
     where = {"line": e.line, "file": e.file, "reason": e.reason} if isinstance(e, LogRefused) else {}
     return answer(status_of(e.code), e.code, e.message, **where)
 

@@ -26,6 +26,7 @@ _REFUSALS = {
     409: "Not in the present state, or the Idempotency-Key came with another request",
     413: "Too large",
     422: "Understood, and refused",
+    429: "Too many calls; `Retry-After` says in how many seconds there are calls again",
     503: "Cannot answer now; for a handback: the model failed, nothing reached the parent, and it can be retried",
 }
 
@@ -62,7 +63,7 @@ def _refusals(path: str, method: str, operation: dict[str, Any]) -> set[int]:
     if "requestBody" in operation:
         statuses |= {400, 413, 422}
     if method != "get":
-        statuses |= {403, 409}
+        statuses |= {403, 409, 429}
     return statuses
 
 

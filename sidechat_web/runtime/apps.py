@@ -9,10 +9,10 @@ class RuntimeConfig(AppConfig):
         from sidechat_web.storage import log
 
         from . import approvals, dispatch, hooks, jobs, live
-        from .tools import builtin, gates, registry
+        from .tools import builtin, gates, registry, territory
         from .tools.mcp import source as mcp
 
-        gates.pre_execute.append(approvals.gate)
+        gates.pre_execute += [approvals.gate, territory.gate]
         registry.sources += [builtin.source, mcp.source]
         hooks.services.append(mcp.serve)
         if dispatch.by_jobs():

@@ -23,6 +23,7 @@ from sidechat_web.storage.models import QueueItem, Segment, Session
 from . import dispatch, headers, hooks, live, queue
 from .providers import catalog
 from .quotes import Quote, Quoted, compose, references_of
+from .tools import territory
 
 MAX_TEXT_CHARS = 1_000_000
 MAX_TITLE_CHARS = 200
@@ -38,7 +39,7 @@ def create(
 ) -> Session:
     """A new, empty session; model and system prompt are pinned now. Raises NoModel."""
     session_id = new_id()
-    check_workspace(cwd)
+    check_workspace(owner, cwd)
     settings = {"header": headers.pinned(model, system, cwd), "cacheKey": session_id}
     session = Session.objects.create(id=session_id, log_id=session_id, owner_id=owner.pk, cwd=cwd, settings=settings)
     if title:
@@ -273,10 +274,12 @@ def check_text(text: str) -> None:
         raise SidechatError(f"the message has {len(text)} characters; at most {MAX_TEXT_CHARS} are taken", "too_long")
 
 
-def check_workspace(cwd: str | None) -> None:
-    """Raises SidechatError `bad_cwd` where `cwd` is not an absolute path of an existing directory."""
+def check_workspace(owner: AbstractBaseUser, cwd: str | None) -> None:
+    """Raises SidechatError `bad_cwd` where `cwd` is not an absolute path of an existing directory of the owner's."""
     if cwd is None:
         return
+    if not territory.is_open_to(owner, cwd.replace("\0", "")):
+        raise SidechatError("you may not work there: the operator says where, in SIDECHAT_WORKSPACES", "bad_cwd")
     if "\0" in cwd or not os.path.isabs(cwd) or not os.path.isdir(cwd):
         raise SidechatError("cwd must be the absolute path of an existing directory", "bad_cwd")
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from daphne.endpoints import build_endpoint_description_strings
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
@@ -22,6 +21,8 @@ from django.db.migrations.executor import MigrationExecutor
 from twisted.internet.defer import Deferred
 
 from sidechat_web.accounts import local_token, local_user
+from sidechat_web.accounts.users import is_first
+from sidechat_web.management import bodies
 from sidechat_web.management.mirroring import Mirroring
 from sidechat_web.management.refusal import refuse
 from sidechat_web.runtime.db import in_db
@@ -75,7 +76,7 @@ class Command(BaseCommand):
     def _require_sign_in(self, host: str) -> None:
         """Nobody is signed in without a password on an address that others can reach."""
         settings.SIDECHAT_LOCAL_MODE = False
-        if not any(user.has_usable_password() for user in User.objects.filter(is_active=True)):
+        if is_first():
             elsewhere = "" if settings.DATA_DIR == settings.BASE_DIR / "data" else f" --data-dir {settings.DATA_DIR}"
             refuse(
                 self,
@@ -96,7 +97,15 @@ class SidechatServer(Server):  # type: ignore[misc]
         from sidechat_web.asgi import application
 
         endpoints = build_endpoint_description_strings(host=host, port=port)
-        super().__init__(application, endpoints, ready_callable=self._begin, websocket_timeout=-1, server_name="")
+        super().__init__(
+            application,
+            endpoints,
+            ready_callable=self._begin,
+            websocket_timeout=-1,
+            websocket_max_message_size=bodies.MAX_FRAME_BYTES,
+            websocket_max_frame_size=bodies.MAX_FRAME_BYTES,
+            server_name="",
+        )
         self.host, self.port = host, port
         self.failure = ""
         self._command = command
@@ -118,6 +127,7 @@ class SidechatServer(Server):  # type: ignore[misc]
         return ended.addBoth(lambda _: super(SidechatServer, self).kill_all_applications())
 
     def _begin(self) -> None:
+        bodies.bound(self.http_factory)
         self._starting = asyncio.get_event_loop().create_task(self._start())
 
     async def _stop(self) -> None:
