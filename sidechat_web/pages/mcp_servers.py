@@ -57,14 +57,14 @@ class ServerForm(forms.Form):
     name = forms.CharField(max_length=40, error_messages={"required": "A server needs a name."})
     command = forms.CharField(max_length=8000, required=False)
     url = forms.CharField(max_length=2000, required=False)
-    values = forms.CharField(max_length=64_000, required=False)
+    pairs = forms.CharField(max_length=64_000, required=False)
     cwd = forms.CharField(max_length=2000, required=False)
     trusted = forms.BooleanField(required=False)
     enabled = forms.BooleanField(required=False)
 
 
 @login_required
-@sensitive_post_parameters("values")
+@sensitive_post_parameters("pairs")
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def server(request: PageRequest) -> HttpResponse:
@@ -184,12 +184,15 @@ def _given(entry: Entry | None) -> dict[str, Any]:
         return {"enabled": True}
     raw = entry.raw
     values = raw.get("headers") if raw.get("url") else raw.get("env")
-    command = [raw.get("command") or "", *(raw.get("args") or [])] if not raw.get("url") else []
+    args = raw.get("args")
+    command = [raw.get("command") or "", *(args if isinstance(args, list) else [])] if not raw.get("url") else []
     return {
         "name": entry.name,
         "command": shlex.join(str(part) for part in command if part != ""),
         "url": raw.get("url") or "",
-        "values": "\n".join(f"{name}={_veiled(str(value))}" for name, value in (values or {}).items()),
+        "pairs": "\n".join(f"{name}={_veiled(str(value))}" for name, value in values.items())
+        if isinstance(values, dict)
+        else "",
         "cwd": raw.get("cwd") or "",
         "trusted": raw.get("trusted") is True,
         "enabled": entry.enabled,
@@ -219,13 +222,13 @@ def _described(given: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
         if given["command"]:
             raise BadEntry("a server has either a command or an address")
         same = urlsplit(given["url"])[:2] == urlsplit(str(before.get("url") or ""))[:2]
-        headers = _values(given["values"], before.get("headers") if same else None)
+        headers = _values(given["pairs"], before.get("headers") if same else None)
         return {"url": given["url"], **({"headers": headers} if headers else {}), **flags}
     try:
         command, *args = shlex.split(given["command"]) or [""]
     except ValueError as e:
         raise BadEntry(f"the command cannot be read: {e}") from None
-    env = _values(given["values"], before.get("env") if command == before.get("command") else None)
+    env = _values(given["pairs"], before.get("env") if command == before.get("command") else None)
     out: dict[str, Any] = {"command": command}
     for key, value in (("args", args), ("env", env), ("cwd", given["cwd"])):
         if value:

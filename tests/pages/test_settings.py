@@ -77,6 +77,7 @@ def test_the_local_user_gets_in_on_a_loopback_start(db, settings):
 @pytest.mark.parametrize("path", READ)
 def test_an_admin_reads(client, htmx, box, path):
     assert client.get(path).status_code == htmx.get(path).status_code == 200
+    assert "dict_values" not in text_of(client.get(path))
 
 
 def test_a_provider_is_added_changed_and_removed(client):
@@ -137,12 +138,12 @@ def test_a_test_that_fails_shows_the_providers_words_without_the_key(htmx, provi
 
 def test_mcp_servers_are_written_to_the_file_in_the_usual_shape(client, data):
     (data / "mcp.json").write_text('{"mcpServers": {}, "theirs": 1}')
-    form = {"name": "notes", "command": "npx -y 'a b' /srv", "values": "TOKEN=literal\nB=${B:-x}", "enabled": "on"}
+    form = {"name": "notes", "command": "npx -y 'a b' /srv", "pairs": "TOKEN=literal\nB=${B:-x}", "enabled": "on"}
     assert client.post("/settings/mcp/server", form).url == "/settings/"
     entry = {"command": "npx", "args": ["-y", "a b", "/srv"], "env": {"TOKEN": "literal", "B": "${B:-x}"}}
     assert json.loads((data / "mcp.json").read_text()) == {"mcpServers": {"notes": entry}, "theirs": 1}
     assert (data / "mcp.json").stat().st_mode & 0o077 == 0
-    form = {"name": "web", "url": "http://127.0.0.1:9/mcp", "values": "Authorization=Bearer literal"}
+    form = {"name": "web", "url": "http://127.0.0.1:9/mcp", "pairs": "Authorization=Bearer literal"}
     client.post("/settings/mcp/server", form)
     web = json.loads((data / "mcp.json").read_text())["mcpServers"]["web"]
     assert web == {"url": form["url"], "headers": {"Authorization": "Bearer literal"}, "disabled": True}
@@ -157,7 +158,7 @@ def test_a_stored_value_is_kept_unseen_and_for_its_server_only(client, data):
     (data / "mcp.json").write_text(json.dumps({"mcpServers": {"web": entry}}))
     page = text_of(client.get("/settings/mcp/server?name=web"))
     assert "literal" not in page and "Key=••••••" in page
-    form = {"name": "web", "url": "https://good/v2", "values": "Key=••••••\nNew=1", "enabled": "on", "trusted": "on"}
+    form = {"name": "web", "url": "https://good/v2", "pairs": "Key=••••••\nNew=1", "enabled": "on", "trusted": "on"}
     assert client.post("/settings/mcp/server?name=web", form).status_code == 302
     now = json.loads((data / "mcp.json").read_text())["mcpServers"]["web"]
     headers = {"Key": "literal", "New": "1"}
@@ -175,9 +176,9 @@ def test_a_stored_value_is_kept_unseen_and_for_its_server_only(client, data):
         {"name": "a", "command": "x", "url": "http://h/"},
         {"name": "a", "command": "x 'y"},
         {"name": "a", "url": "ftp://h/"},
-        {"name": "a", "command": "x", "values": "no equals sign"},
-        {"name": "a", "command": "x", "values": "A=••••••"},
-        {"name": "a", "command": "x", "values": "A=${NONE_SUCH_VARIABLE}"},
+        {"name": "a", "command": "x", "pairs": "no equals sign"},
+        {"name": "a", "command": "x", "pairs": "A=••••••"},
+        {"name": "a", "command": "x", "pairs": "A=${NONE_SUCH_VARIABLE}"},
     ],
 )
 def test_what_is_no_server_is_refused_and_nothing_is_written(client, data, form):
@@ -213,10 +214,12 @@ def test_a_file_that_is_not_json_is_left_alone(client, data):
 
 
 def test_an_entry_that_cannot_be_used_says_why(client, data):
-    (data / "mcp.json").write_text('{"mcpServers": {"odd": 5, "sse": {"type": "sse", "url": "http://h/"}}}')
+    odd = {"odd": 5, "sse": {"type": "sse", "url": "http://h/"}, "shapes": {"command": "x", "args": 1, "env": 2}}
+    (data / "mcp.json").write_text(json.dumps({"mcpServers": odd}))
     page = text_of(client.get("/settings/"))
     assert "Expected an object." in page and "is not supported" in page
-    assert client.get("/settings/mcp/server?name=odd").status_code == 200
+    for name in odd:
+        assert client.get(f"/settings/mcp/server?name={name}").status_code == 200
 
 
 def test_the_meter_says_context_cache_and_cost_and_the_model_leads_to_the_picker(client, session):
