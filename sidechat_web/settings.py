@@ -14,6 +14,7 @@ SECRET_KEY_FALLBACKS = env.secret_keys("SIDECHAT_SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env.host_names("SIDECHAT_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 
 INSTALLED_APPS = [
+    "django.contrib.admin.apps.SimpleAdminConfig",  # our own site finds its pages itself
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

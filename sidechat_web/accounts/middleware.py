@@ -98,6 +98,10 @@ class SignInRequired(LoginRequiredMiddleware):
             return None
         return super().process_view(request, view_func, view_args, view_kwargs)
 
+    def get_login_url(self, view_func: Callable[..., Any]) -> str:
+        """There is one way to sign in."""
+        return str(settings.LOGIN_URL)
+
 
 def is_local(request: HttpRequest) -> bool:
     """Whether this is a page request from this very machine, to a name that is ours, through no proxy.

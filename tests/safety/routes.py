@@ -1,8 +1,8 @@
 """Every address of the product and who may call it. A route that is missing here fails the matrix.
 
 The rules name what a caller needs: `signed_in`; to `read` or `write` the session, or to `own` it; to write to it
-and to its parent (`merge`), or to read both (`renew`); to be an `admin`. `row`: signed in, and 404 for a row that
-is another's. `leave`: whoever comes is sent to sign in. `open`: nothing.
+and to its parent (`merge`), or to read both (`renew`); to be an `admin`, or to `administer`. `row`: signed in, and
+404 for a row that is another's. `leave`: whoever comes is sent to sign in. `open`: nothing.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ PAGES = {
     "api:api-root": {"GET": "open"},
 }
 
+ADMIN_PAGES = "admin:"  # the names of all of these begin so; the rule is `administer`
+
 CALLS = {
     "create_session": "signed_in",
     "list_sessions": "signed_in",
@@ -124,4 +126,5 @@ def _leaves(patterns: list[URLPattern | URLResolver], path: str, namespace: str)
             inner = f"{namespace}{pattern.namespace}:" if pattern.namespace else namespace
             yield from _leaves(pattern.url_patterns, here, inner)
         else:
-            yield Route(f"{namespace}{pattern.name}", "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", here))
+            plain = re.sub(r"\^\(\?P<(\w+)>[^)]*\)/\$", r"<\1>/", here)
+            yield Route(f"{namespace}{pattern.name}", "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", plain))
