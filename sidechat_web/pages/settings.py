@@ -215,9 +215,9 @@ def _used(provider: Provider, row: StoredProvider | None, found: Listing) -> Row
     prefix = f"{provider.name}/"
     models = [model["id"].removeprefix(prefix) for model in found.models if model["provider"] == provider.name]
     failure = found.failures.get(provider.name, "")
-    mine = row is not None and (provider.label, provider.base_url) == (row.label, row.base_url)
-    origin = "embedded" if provider.name == catalog.LOCAL else "added here" if mine else "from the environment"
-    shadowed = "" if mine or row is None else " – wins over the one that was added here"
+    outside = provider.name in {one.name for one in catalog.of_environment()}
+    origin = "from the environment" if outside else "embedded" if row is None else "added here"
+    shadowed = " – wins over the one that was added here" if outside and row is not None else ""
     return Row(
         provider.name,
         provider.label,

@@ -11,6 +11,7 @@ from sidechat_web.storage import reading
 from sidechat_web.storage.models import Session
 
 from .providers import catalog
+from .providers.provider import LOCAL
 from .tools import registry
 
 # Nothing of one session may stand here: an id, a path or a date would cost every fork its cache.
@@ -26,7 +27,7 @@ def pinned(model: str = "", system: str | None = None, cwd: str | None = None) -
     """The header of a new session. Raises catalog.NoModel."""
     config = catalog.config(model) if model else catalog.default_config()
     if system is None:
-        system = LOCAL_SYSTEM_PROMPT if config["provider"] == catalog.LOCAL else SYSTEM_PROMPT
+        system = LOCAL_SYSTEM_PROMPT if config["provider"] == LOCAL else SYSTEM_PROMPT
     return canonical_header({"config": config, "system": system, "tools": registry.schemas(cwd)})
 
 

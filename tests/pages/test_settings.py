@@ -102,6 +102,14 @@ def test_a_vendor_comes_with_what_is_usual(client, kind):
     assert (f'value="{kind}"' in page) == (kind != "nonsense")
 
 
+def test_of_two_with_one_name_the_page_says_which_answers(client, settings):
+    stored.add("openai", KEY, label="OpenAI", base_url="https://api.openai.com/v1")
+    assert "wins over" not in text_of(client.get("/settings/"))
+    settings.OPENAI_API_KEY = "k" * 12
+    settings.OPENAI_BASE_URL = URL
+    assert "from the environment – wins over the one that was added here" in text_of(client.get("/settings/"))
+
+
 def test_a_refusal_says_why_where_the_form_is_and_keeps_what_was_typed_but_the_key(client, htmx):
     bad = {**FORM, "base_url": "ftp://h/"}
     plain, part = client.post("/settings/providers/new", bad), htmx.post("/settings/providers/new", bad)

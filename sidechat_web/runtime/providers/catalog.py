@@ -18,9 +18,8 @@ from sidechat_web.core.errors import SidechatError
 from sidechat_web.runtime import local_model
 
 from . import facts, stored
-from .provider import ANTHROPIC, OPENAI, VENDORS, Protocol, Provider
+from .provider import ANTHROPIC, LOCAL, OPENAI, VENDORS, Protocol, Provider
 
-LOCAL: Final = "local"
 # So small a model wanders when it samples, and may not find an end.
 _LOCAL_SAMPLING: Final[dict[str, Any]] = {"temperature": 0, "maxTokens": 640}
 _OPTIONS: Final = ("protocol", "joinUserMessages")  # what _options may put into a config
@@ -37,18 +36,22 @@ def providers() -> dict[str, Provider]:
 
     The environment's stand before those of Settings, and win where both have a name. Reads the database.
     """
-    found = [provider for provider in _hosted() if provider.api_key]
-    if url := settings.SIDECHAT_OPENAI_BASE_URL:
-        found.insert(0, Provider("custom", "OpenAI-compatible", url, settings.SIDECHAT_OPENAI_API_KEY or "none"))
-    if settings.OLLAMA_HOST:
-        found.append(Provider("ollama", "Ollama", ollama_url(settings.OLLAMA_HOST), "ollama"))
-    found += stored.configured()
+    found = [*of_environment(), *stored.configured()]
     if local_model.available():
         found.append(Provider(LOCAL, "Embedded", None, "none", local_model.MODEL_ID))
     by_name: dict[str, Provider] = {}
     for provider in found:
         by_name.setdefault(provider.name, provider)
     return by_name
+
+
+def of_environment() -> Iterator[Provider]:
+    """Those whose variable is set."""
+    if url := settings.SIDECHAT_OPENAI_BASE_URL:
+        yield Provider("custom", "OpenAI-compatible", url, settings.SIDECHAT_OPENAI_API_KEY or "none")
+    yield from (provider for provider in _hosted() if provider.api_key)
+    if settings.OLLAMA_HOST:
+        yield Provider("ollama", "Ollama", ollama_url(settings.OLLAMA_HOST), "ollama")
 
 
 def _hosted() -> Iterator[Provider]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from . import catalog, facts, failures, wire
-from .provider import Provider
+from .provider import LOCAL, Provider
 
 ASKING_SECONDS: Final = 5.0
 KEPT_SECONDS: Final = 300.0
@@ -119,7 +119,7 @@ def _asked_and_kept(provider: Provider) -> _Answer:
 
 
 def _asked(provider: Provider) -> _Answer:
-    if provider.name == catalog.LOCAL:  # asking would start it
+    if provider.name == LOCAL:  # asking would start it
         return _Answer([_entry(provider, {"id": provider.default_model})], "", time.monotonic() + KEPT_SECONDS)
     try:
         found = wire.sdk_of(provider).list_models(provider, ASKING_SECONDS)

@@ -8,6 +8,7 @@ from typing import Final, Literal
 Protocol = Literal["openai", "anthropic"]
 OPENAI: Final = "openai"
 ANTHROPIC: Final = "anthropic"
+LOCAL: Final = "local"  # the name of the embedded model's provider
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,8 @@ from typing import Any, Final
 from sidechat_web.runtime import local_model
 
 from . import failures
-from .catalog import LOCAL
 from .chunks import Fold
-from .provider import Provider
+from .provider import LOCAL, Provider
 
 Beat = Callable[[], None]  # called whenever bytes arrive
 

@@ -20,7 +20,7 @@ from sidechat_web.core.errors import SidechatError
 from sidechat_web.storage import secrets
 from sidechat_web.storage.models import StoredProvider
 
-from .provider import ANTHROPIC, Protocol, Provider
+from .provider import ANTHROPIC, LOCAL, Protocol, Provider
 
 MAX_KEY_CHARS: Final = 4000
 NO_KEY: Final = "none"  # the SDKs insist on one
@@ -64,6 +64,8 @@ def add(name: str, key: str = "", **fields: Any) -> StoredProvider:
     """A new provider. Raises BadProvider."""
     if not _NAME.fullmatch(name):
         raise BadProvider("a name has up to 40 small letters, digits and hyphens, such as my-server")
+    if name == LOCAL:
+        raise BadProvider(f"{name!r} is the embedded model; choose another name")
     if StoredProvider.objects.filter(name=name).exists():
         raise BadProvider(f"there is a provider {name!r} already")
     last = StoredProvider.objects.aggregate(last=Max("position"))["last"] or 0

@@ -88,6 +88,7 @@ def test_a_stored_key_never_goes_to_another_server():
         ("Box", {}),
         ("a/b", {}),
         ("-a", {}),
+        ("local", {}),
         ("a" * 41, {}),
         ("box", {"base_url": "ftp://h/"}),
         ("box", {"base_url": "http://"}),
