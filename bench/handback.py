@@ -124,7 +124,7 @@ async def settle(session: Any) -> None:
         session.refresh_from_db()
         return session.open_turn is not None or queue.pending(session).exists()
 
-    while await in_db(is_busy):  # noqa: ASYNC110
+    while await in_db(is_busy):
         await asyncio.sleep(0.05)
 
 
