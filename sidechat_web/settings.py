@@ -136,12 +136,27 @@ SIDECHAT_JOIN_USER_MESSAGES = env.subset(
     "SIDECHAT_JOIN_USER_MESSAGES", ["custom", "openai", "anthropic", "deepseek", "gemini", "ollama", "local"]
 )
 
+# What is logged, measured and traced; never what anybody said.
+SIDECHAT_LOG_LEVEL = env.choice("SIDECHAT_LOG_LEVEL", ["warning", "info"], default="warning")
+SIDECHAT_LOG_FORMAT = env.choice("SIDECHAT_LOG_FORMAT", ["plain", "json"], default="plain")
+SIDECHAT_METRICS_TOKEN = env.api_key("SIDECHAT_METRICS_TOKEN")
+SIDECHAT_TRACES = env.switch("SIDECHAT_TRACES", default=False)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "formatters": {
+        "plain": {
+            "()": "sidechat_web.runtime.observing.journal.Quiet",
+            "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+        },
+        "json": {"()": "sidechat_web.runtime.observing.journal.Json"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": SIDECHAT_LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": "WARNING"},
-    # Answers of 400 to 499 are the client's affair; what failed here is logged with its traceback.
-    "loggers": {"django": {"level": "ERROR", "handlers": [], "propagate": True}},
+    "loggers": {
+        # Answers of 400 to 499 are the client's affair; what failed here is logged with its traceback.
+        "django": {"level": "ERROR", "handlers": [], "propagate": True},
+        "sidechat": {"level": SIDECHAT_LOG_LEVEL.upper()},
+        "sidechat_web": {"level": SIDECHAT_LOG_LEVEL.upper()},
+    },
 }

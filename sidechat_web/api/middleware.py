@@ -6,13 +6,16 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
+from sidechat_web.runtime.observing import metrics
+
 from . import errors
 
 
 class ErrorEnvelope(MiddlewareMixin):
-    """Stands first, so that it sees what every other middleware answers."""
+    """Stands first, so that it sees, and counts, what every other middleware answers."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        metrics.http.add(status=f"{response.status_code // 100}xx")
         if not request.path.startswith("/api/") or response.status_code < 400:
             return response
         if response.get("Content-Type", "").startswith("application/json"):

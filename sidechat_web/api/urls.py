@@ -15,6 +15,7 @@ from . import (
     lossless,
     merges,
     messages,
+    metrics,
     queued,
     requests,
     sessions,
@@ -42,4 +43,5 @@ urlpatterns = [
     path("api/", api.urls),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.metrics_page, name="metrics"),
 ]

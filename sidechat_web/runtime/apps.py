@@ -8,7 +8,7 @@ class RuntimeConfig(AppConfig):
     def ready(self) -> None:
         from sidechat_web.storage import log
 
-        from . import approvals, dispatch, hooks, jobs, live
+        from . import approvals, dispatch, hooks, jobs, live, observing
         from .tools import builtin, gates, registry, territory
         from .tools.mcp import source as mcp
 
@@ -18,4 +18,5 @@ class RuntimeConfig(AppConfig):
         if dispatch.by_jobs():
             jobs.register()
 
+        log.on_events(observing.appended)
         log.on_append(lambda session_id, _length, chunks: live.ring(session_id, "chunks" if chunks else "log"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -25,6 +26,8 @@ _CONTEXT_COUNTS = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "output
 
 Listener = Callable[[str, int, bool], None]  # session id, new length of the log, chunks only
 _listeners: list[Listener] = []
+Observer = Callable[[str, Sequence[LogEvent]], None]  # session id, events other than chunks
+_observers: list[Observer] = []
 
 
 class AppendConflict(SidechatError):
@@ -51,6 +54,11 @@ class ChunkBatch:
 def on_append(listener: Listener) -> None:
     """Call `listener` after every committed append, in the committing thread."""
     _listeners.append(listener)
+
+
+def on_events(observer: Observer) -> None:
+    """Call `observer` with the events of every committed append of our own, in the committing thread."""
+    _observers.append(observer)
 
 
 def lock(session_id: str) -> Session:
@@ -89,6 +97,7 @@ def append_locked(session: Session, drafts: Sequence[Draft]) -> list[LogEvent]:
     _move_head(session, head, events)
     Event.objects.bulk_create(rows)
     _announce(session.pk, head.next_seq, False)
+    _show(session.pk, events)
     return events
 
 
@@ -192,6 +201,12 @@ def _projection(session: Session, events: Sequence[LogEvent]) -> dict[str, objec
 
 def _announce(session_id: str, length: int, chunks_only: bool) -> None:
     transaction.on_commit(lambda: [listener(session_id, length, chunks_only) for listener in _listeners])
+
+
+def _show(session_id: str, events: Sequence[LogEvent]) -> None:
+    """Let the observers see what was appended; one that fails fails alone."""
+    for observer in _observers:
+        transaction.on_commit(partial(observer, session_id, events), robust=True)
 
 
 def context_tokens(usage: Any) -> int:

@@ -60,6 +60,7 @@ PAGES = {
     "join": {"GET": "open", "POST": "open"},
     "healthz": {"GET": "open"},
     "readyz": {"GET": "open"},
+    "metrics": {"GET": "open"},
     "api:openapi-json": {"GET": "open"},
     "api:openapi-view": {"GET": "open"},
     "api:api-root": {"GET": "open"},
