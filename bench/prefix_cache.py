@@ -53,13 +53,15 @@ async def ask(
     """One request, on the path that the product takes; calls `begun` at every piece of text."""
     from sidechat_web.core import wire_openai
     from sidechat_web.runtime import local_model
-    from sidechat_web.runtime.providers import catalog, wire
+    from sidechat_web.runtime.providers import wire
+    from sidechat_web.runtime.providers.provider import LOCAL, Provider
 
     header = {"config": {"model": local_model.MODEL_ID, "maxTokens": tokens}, "system": system}
     history = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in messages]
     body = wire_openai.encode(wire_openai.body(header, history))
+    embedded = Provider(LOCAL, "Embedded", None, "none", local_model.MODEL_ID)
     started, first, text, usage = time.perf_counter(), 0.0, [], {}
-    async for chunk in wire.stream(catalog.providers()[catalog.LOCAL], body):
+    async for chunk in wire.stream(embedded, body):
         if chunk["type"] == "text-delta":
             first = first or time.perf_counter() - started
             text.append(chunk["text"])

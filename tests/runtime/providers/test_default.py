@@ -6,7 +6,7 @@ from sidechat_web.runtime.providers import catalog
 
 
 @pytest.fixture
-def unnamed(provider, settings):
+def unnamed(db, provider, settings):
     settings.SIDECHAT_DEFAULT_MODEL = ""
 
 
