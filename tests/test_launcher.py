@@ -172,12 +172,17 @@ def manage(environment: dict[str, str], *arguments: str, typed: str = "") -> sub
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, input=typed)
 
 
+def heed_ctrl_c() -> None:
+    """As in a terminal: a shell that runs the tests in the background has its children ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def serving(environment: dict[str, str], *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A running server and its address."""
     command = [sys.executable, "manage.py", "serve", "--migrate", "--port", "0", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as server:
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, preexec_fn=heed_ctrl_c, **pipes) as server:
         assert server.stdout is not None
         try:
             said = []
