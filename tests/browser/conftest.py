@@ -50,6 +50,10 @@ class Witness:
     def watch(self, page: Page) -> None:
         page.on("console", lambda m: self.seen.append(f"console: {m.text}") if m.type == "error" else None)
         page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
+        page.on(
+            "response",
+            lambda answer: self.seen.append(f"{answer.status}: {answer.url}") if answer.status == 404 else None,
+        )
         page.on("request", lambda request: self._asked(request.url))
 
     def _asked(self, url: str) -> None:

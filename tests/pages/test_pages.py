@@ -30,6 +30,16 @@ def test_first_visit_teaches(client):
     assert "Three things to try" in page and "Connect a better model" not in page
 
 
+@pytest.mark.parametrize("path", ["/", "/accounts/login/", "/admin/login/"])
+def test_every_page_has_the_icon(client, settings, path):
+    settings.SIDECHAT_LOCAL_MODE = True
+    assert '<link rel="icon" href="/static/icon.svg">' in text(client.get(path, follow=True))
+
+
+def test_icon_is_found_where_browsers_look(client):
+    assert client.get("/favicon.ico")["Location"] == "/static/icon.svg"
+
+
 def test_home_is_the_newest_session(client, session, aside):
     response = client.get("/")
     assert response["Location"] == f"/s/{session.pk}/?side={aside.pk}"

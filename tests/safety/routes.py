@@ -58,6 +58,7 @@ PAGES = {
     "login": {"GET": "open", "POST": "open"},
     "logout": {"POST": "leave"},
     "join": {"GET": "open", "POST": "open"},
+    "icon": {"GET": "open"},
     "healthz": {"GET": "open"},
     "readyz": {"GET": "open"},
     "metrics": {"GET": "open"},
