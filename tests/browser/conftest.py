@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, Response, sync_playwright
 
 from tests.faults.product import Product
 from tests.scripted_provider import ScriptedProvider
@@ -42,19 +42,28 @@ def chromium() -> Iterator[Browser]:
 class Witness:
     """What a page must not do: log an error, throw, or ask anything of another host."""
 
+    # htmx logs these, too, when the page is left while it asks; what went wrong otherwise is a failed request
+    LEFT = frozenset({"htmx:afterRequest", "htmx:sendError", "htmx:sendAbort"})
+
     def __init__(self, product: Product) -> None:
         self.host = urlsplit(product.url).netloc
         self.seen: list[str] = []
-        self.allowed: set[str] = set()
+        self.allowed: set[str] = set(self.LEFT)
 
     def watch(self, page: Page) -> None:
         page.on("console", lambda m: self.seen.append(f"console: {m.text}") if m.type == "error" else None)
         page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
-        page.on(
-            "response",
-            lambda answer: self.seen.append(f"{answer.status}: {answer.url}") if answer.status == 404 else None,
-        )
+        page.on("response", self._answered)
+        page.on("requestfailed", self._failed)
         page.on("request", lambda request: self._asked(request.url))
+
+    def _answered(self, response: Response) -> None:
+        if response.status == 404 and not response.request.is_navigation_request():
+            self.seen.append(f"not found: {response.url}")
+
+    def _failed(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":
+            self.seen.append(f"Failed to load resource {request.url}: {request.failure}")
 
     def _asked(self, url: str) -> None:
         parts = urlsplit(url)
