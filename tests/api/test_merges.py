@@ -144,6 +144,7 @@ async def test_side_that_went_on_has_no_draft(ann, main, side, provider, monkeyp
 
 async def test_refusals_name_their_reason(ann, main, side):
     assert await refusal(ann, "POST", f"/sessions/{main.pk}/merge") == (409, "not_a_side")
+    assert await refusal(ann, "POST", f"/sessions/{main.pk}/handback") == (409, "not_a_side")
     fresh = await open_side(main)
     for path in ("merge", "handback"):
         assert await refusal(ann, "POST", f"/sessions/{fresh.pk}/{path}") == (409, "nothing_new")

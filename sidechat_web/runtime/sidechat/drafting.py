@@ -20,7 +20,11 @@ _LISTED_TURNS = 12
 
 
 def handback(side: Session) -> Draft | None:
-    """The draft for all there is; None while the side is being asked for it, which this starts."""
+    """The draft for all there is; None while the side is being asked for it, which this starts.
+
+    Raises SidechatError `not_a_side`, `turn_open` or `nothing_new`.
+    """
+    check_side(side)
     with transaction.atomic():
         side = log.lock(side.pk)
         own = turns.own(side)
@@ -59,6 +63,12 @@ def proposal(side: Session, draft: Draft) -> note.Note:
 def capped(side: Session, body: str) -> note.Note:
     """The whole note as it would enter the parent."""
     return note.compose(side.title, side.log_id, body, settings.SIDECHAT_HANDBACK_MAX_CHARS)
+
+
+def check_side(session: Session) -> None:
+    """Raises SidechatError `not_a_side` for a session that has no parent to write to."""
+    if session.kind != Session.Kind.SIDE:
+        raise SidechatError("only a side session can be merged back", "not_a_side")
 
 
 def check_settled(side: Session, own: list[SideTurn]) -> int:

@@ -311,8 +311,7 @@ def _lock(sides: Sequence[Session]) -> tuple[Session, list[_Part]]:
 
 
 def _check_parent(side: Session) -> None:
-    if side.kind != Session.Kind.SIDE:
-        raise SidechatError("only a side session can be merged back", "not_a_side")
+    drafting.check_side(side)
     if side.parent is None or side.parent.deleted_at is not None:
         raise _parent_gone()
     if side.parent.read_only:
