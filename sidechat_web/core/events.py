@@ -37,6 +37,8 @@ LLM_RETRY: Final = "llm/retry"
 REQUEST_CONTEXT: Final = "request/context"
 END_SEED: Final = "session/end-seed"
 
+OWN_PLUGIN: Final = "sidechat"  # the source of context messages that are written here
+
 SURFACE_TYPES: Final = frozenset({USER_MESSAGE, CONTEXT_MESSAGE, ASSISTANT_MESSAGE, TOOL_RESULT})
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 

@@ -33,6 +33,12 @@ class Nodes:
         self._frames: dict[int, bytes] = {}  # of each tool result on the surface: what a rewrite must keep
         self._positions: dict[int, int] | None = None  # made when a replacement first needs it
 
+    def copy(self) -> Nodes:
+        """A surface that goes its own way from here on."""
+        other = Nodes()
+        other.seqs, other._frames = list(self.seqs), dict(self._frames)
+        return other
+
     def apply(self, event: Event) -> list[int]:
         """Fold one event in and return the seqs that it cut. Raises RecordError where it does not fit."""
         op = event.surface_op
@@ -102,6 +108,13 @@ class Surface:
         for event in events:
             surface.apply(event)
         return surface
+
+    def copy(self) -> Surface:
+        """A surface that goes its own way from here on; the events are shared."""
+        other = Surface()
+        other.header, other.context = self.header, self.context
+        other._nodes, other._events = self._nodes.copy(), dict(self._events)
+        return other
 
     @property
     def nodes(self) -> list[int]:

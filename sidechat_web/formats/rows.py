@@ -59,7 +59,7 @@ class RowWriter:
             self._end_chunks()
             self._head = _advanced(self._head, line.event)
             self._present(line.event)
-            self._add_row(self._row([line], storable.text(line.event.type)[:64]))
+            self._add_row(self._row([line], _kind(line.event)))
 
     def _add_chunks(self, line: Line) -> None:
         self._head = advance_chunks(self._head, line.last, line.latest)
@@ -116,6 +116,14 @@ class RowWriter:
         if own:
             for field, key in _USAGE.items():
                 setattr(self._session, field, storable.total(getattr(self._session, field) + counts[key]))
+
+
+def _kind(event: LogEvent) -> str:
+    """The type under which queries find an event; a context message of ours that left as a user's is one again."""
+    source = event.data.get("source") if event.type == ev.USER_MESSAGE else None
+    if isinstance(source, dict) and source.get("plugin") == ev.OWN_PLUGIN:
+        return ev.CONTEXT_MESSAGE
+    return storable.text(event.type)[:64]
 
 
 def _advanced(head: Head, event: LogEvent) -> Head:

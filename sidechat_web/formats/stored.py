@@ -20,7 +20,10 @@ _FIELDS: Final = ("seq", "last_seq", "type", "chunk", "lines", "normal")
 
 @dataclass(frozen=True, slots=True)
 class StoredLine:
-    """One line of a session's effective log. `normal` is today's envelope where the line has an older shape."""
+    """One line of a session's effective log, under the type by which queries find it.
+
+    `normal` is today's envelope where the line has an older shape.
+    """
 
     type: str
     text: bytes
@@ -28,10 +31,11 @@ class StoredLine:
 
     def exported(self) -> bytes:
         """The line as the original program accepts it: old shapes upgraded, injected context a user message."""
+        today = self.text if self.normal is None else self.normal
         if self.type != CONTEXT_MESSAGE:
-            return self.text if self.normal is None else self.normal
-        event = codec.from_envelope(jsontext.loads(self.text if self.normal is None else self.normal))
-        return codec.encode(replace(event, type=USER_MESSAGE))
+            return today
+        event = codec.from_envelope(jsontext.loads(today))
+        return codec.encode(replace(event, type=USER_MESSAGE)) if event.type == CONTEXT_MESSAGE else today
 
 
 def header_of(session: Session) -> Header:

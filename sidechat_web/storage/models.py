@@ -143,7 +143,8 @@ class Segment(models.Model):
 class Event(models.Model):
     """Lines of a log, verbatim, covering seqs `seq..last_seq`: one event, or a batch of chunks.
 
-    `normal` is the JSON envelope after the legacy upgrades where these change the line, else null.
+    `normal` is the JSON envelope after the legacy upgrades where these change the line, else null. `type` is
+    what queries find an event by: imported context messages of our own are under `context/message`.
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")

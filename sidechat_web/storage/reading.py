@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from django.db import connection
 from django.db.models import Max, Q, QuerySet
 
 from sidechat_web.core import boundary, codec, jsontext, repair
@@ -16,7 +17,9 @@ from sidechat_web.core.events import TURN_END, TURN_START
 from sidechat_web.core.events import Event as LogEvent
 from sidechat_web.core.surface import Surface
 
+from . import surfaces
 from .models import Event, Segment, Session
+from .surfaces import Folded
 
 _BATCH: Final = 500
 _NO_END: Final = 2**62
@@ -91,8 +94,19 @@ def event(session: Session, seq: int) -> LogEvent | None:
 
 
 def surface(session: Session, *, stop: int | None = None) -> Surface:
-    """The folded surface of the prefix `[0, stop)`."""
-    return Surface.of(events(session, stop=stop))
+    """The folded surface of the prefix `[0, stop)`, by default of the whole log; the caller's own.
+
+    What this process folded of the log before is not read again.
+    """
+    if stop is not None:
+        return Surface.of(events(session, stop=stop))
+    folded = surfaces.find(session.pk) or Folded()
+    known = folded.length
+    for row in _rows_after(session, known - 1):
+        folded.take(_decode(row), len(row.lines))
+    if folded.length > known and not connection.in_atomic_block:  # else what was read may yet be undone
+        surfaces.keep(session.pk, folded)
+    return folded.surface
 
 
 def closers(session: Session) -> list[LogEvent]:
@@ -132,6 +146,14 @@ def lines(session: Session, *, after: int = -1) -> Iterator[bytes]:
                 yield from bytes(row.lines).split(b"\n")
             else:
                 yield from codec.pack([e for e in _decode(row) if e.seq < span.stop])
+
+
+def _rows_after(session: Session, after: int) -> Iterator[Event]:
+    """The rows without chunks that stand after `after`."""
+    for span in spans(session):
+        rows = _rows(span.origin).filter(chunk=False, seq__gte=max(after + 1, span.start), seq__lt=span.stop)
+        if after + 1 < span.stop:
+            yield from rows.order_by("seq").iterator(_BATCH)
 
 
 def _span_events(origin: str, low: int, high: int, chunks: bool, types: Sequence[str]) -> Iterator[LogEvent]:

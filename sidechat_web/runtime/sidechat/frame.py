@@ -11,7 +11,7 @@ from sidechat_web.core.events import Draft, Event
 from sidechat_web.runtime.cutting import cut
 from sidechat_web.storage.ids import new_id
 
-PLUGIN: Final = "sidechat"
+PLUGIN: Final = ev.OWN_PLUGIN
 ADVISOR: Final = "advisor"
 HANDBACK_REQUEST: Final = "handback-request"
 HANDBACK: Final = "handback"

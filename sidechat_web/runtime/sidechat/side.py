@@ -24,7 +24,7 @@ from .knowledge import apart, first_cached_share, knows, would_know
 
 __all__ = ["first_cached_share", "is_advisor", "knows", "open_side", "promote", "renew", "sides_from", "would_know"]
 
-_CONTEXT = (ev.CONTEXT_MESSAGE, ev.USER_MESSAGE)
+_CONTEXT = (ev.CONTEXT_MESSAGE,)  # an imported log, too, has our messages under this type
 
 
 @transaction.atomic
