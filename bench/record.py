@@ -2,9 +2,10 @@
 
     python -m bench.record [--sizes 1000,10000,100000] [--runs 7] [--database URL] [--json FILE]
 
-Prints a table of medians with the ratio to the smallest size. Fork, append and the first page must stay flat;
-import and derive read the whole log and grow with it. Uses a database of its own: SQLite in a temporary
-directory, or the empty PostgreSQL database that `--database` names.
+Prints the figures as JSON and a table of medians with the ratio to the smallest size. Fork, append and the
+first page must stay flat; import and the first derivation read the whole log, and a request is as long as
+its history. Uses a database of its own: SQLite in a temporary directory, or the empty PostgreSQL database
+that `--database` names.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Bench:
         from sidechat_web.runtime import commands, requests
         from sidechat_web.runtime.sidechat import side
         from sidechat_web.storage import log as writer
-        from sidechat_web.storage import reading
+        from sidechat_web.storage import reading, surfaces
 
         for size in self.sizes:
             data = b"".join(log(f"bench-{size}", size))
@@ -109,6 +110,7 @@ class Bench:
         note = ev.context_message("note", "A note.", {"kind": "plugin", "plugin": "bench"})
         self.each("last 50 events", lambda s: reading.tail(s, 50))
         self.each("first page", lambda s: panes.pane(s))
+        self.each("derive from rows", lambda s: reading.surface(s).messages(), before=lambda s: surfaces.forget())
         self.each("derive", lambda s: reading.surface(s).messages())
         self.each("fork", lambda s: commands.fork(s))
         self.each("side", lambda s: side.open_side(s))

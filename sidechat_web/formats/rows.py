@@ -18,6 +18,7 @@ from .incoming import Line
 
 _BATCH_ROWS: Final = 1000
 _BATCH_BYTES: Final = 1 << 22
+_MANY_ROWS: Final = 5000
 _CHUNK_EVENTS: Final = 256
 _CHUNK_BYTES: Final = 1 << 16
 _USAGE: Final = {
@@ -37,6 +38,7 @@ class RowWriter:
         self._head = session.head
         self._rows: list[Event] = []
         self._row_bytes = 0
+        self._written = 0
         self._chunks: list[Line] = []
         self._chunk_bytes = 0
 
@@ -51,6 +53,8 @@ class RowWriter:
             self._session.foreign_length = self._head.next_seq
             self._session.updated_at = max(self._head.last_time, self._session.created_at)
             self._session.save()
+        if self._written >= _MANY_ROWS:
+            log_writer.many_imported()
 
     def _add(self, line: Line) -> None:
         if line.event is None:
@@ -95,6 +99,7 @@ class RowWriter:
     def _flush(self) -> None:
         if self._rows:
             log_writer.import_rows(self._session, self._rows, self._head)
+            self._written += len(self._rows)
             self._rows, self._row_bytes = [], 0
 
     def _present(self, event: LogEvent) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Max
 
 from sidechat_web.core import codec, jsontext
@@ -131,6 +131,13 @@ def import_rows(session: Session, rows: Sequence[Event], head: Head) -> None:
     Event.objects.bulk_create(rows, batch_size=2000)
     _compare_and_set(session, **_head_fields(head))
     _announce(session.pk, head.next_seq, False)
+
+
+def many_imported() -> None:
+    """Have the database look at the rows anew: it would plan for a session of thousands as for one without rows."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"ANALYZE {Event._meta.db_table}")
 
 
 def _chunk_events(batch: ChunkBatch, seq: int, last_time: int) -> list[LogEvent]:

@@ -239,7 +239,10 @@ class Migration(migrations.Migration):
                 (
                     "session",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="storage.session"
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="storage.session",
                     ),
                 ),
             ],
