@@ -94,6 +94,7 @@ SESSION_COOKIE_NAME = "sidechat_session"
 CSRF_COOKIE_NAME = "sidechat_csrf"
 CSRF_COOKIE_HTTPONLY = True  # forms and htmx have the token from the page
 CSRF_FAILURE_VIEW = "sidechat_web.accounts.views.csrf_failure"
+DATA_UPLOAD_MAX_NUMBER_FILES = 10_000  # of a folder that is imported
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 << 20  # a message of a million characters fits however it is escaped
 
 # What stands in front of us and says, by X-Forwarded-For and -Proto, who asks and how.

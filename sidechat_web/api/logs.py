@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, Final, Literal, cast
+from typing import IO, Any, Final, cast
 
 from django.http import HttpRequest, StreamingHttpResponse
-from django.utils.text import slugify
 from ninja import Router, Status
 from ninja.params.functions import Query
 
@@ -17,7 +16,6 @@ from sidechat_web.core.errors import SidechatError
 from sidechat_web.formats import exporting
 from sidechat_web.formats.importing import import_logs
 from sidechat_web.runtime.views import session_json
-from sidechat_web.storage.models import Session
 
 from . import auth, schemas
 from .idempotency import keys_itself, once
@@ -27,12 +25,6 @@ MAX_IMPORT_BYTES: Final = 1 << 30
 _IN_MEMORY_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 1 << 16
 
-_Writer = Callable[[Session], Iterable[bytes]]
-_FORMATS: Final[dict[str, tuple[_Writer, str, str]]] = {
-    "dsh": (exporting.export_dsh, "application/x-ndjson", "jsonl"),
-    "markdown": (exporting.export_markdown, "text/markdown; charset=utf-8", "md"),
-    "openai": (exporting.export_openai, "application/json", "json"),
-}
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 _EXPORT: Final = {
     "responses": {
@@ -53,15 +45,11 @@ _UPLOAD: Final = {"requestBody": {"required": True, "content": {"application/oct
 def export_session(
     request: HttpRequest,
     session_id: str,
-    format: Literal["dsh", "markdown", "openai"] = Query("dsh"),
+    format: exporting.Format = Query("dsh"),
 ) -> StreamingHttpResponse:
     """The session as a file. `dsh` of an imported, untouched log is its plain text, byte for byte."""
-    session = auth.session(request, session_id)
-    write, content_type, suffix = _FORMATS[format]
-    response = StreamingHttpResponse(_pieces(_spooled(write(session))), content_type=content_type)
-    name = slugify(session.title)[:60] or "session"
-    response["Content-Disposition"] = f'attachment; filename="{name}-{session.pk}.{suffix}"'
-    return response
+    found = exporting.export(auth.session(request, session_id), format)
+    return StreamingHttpResponse(_pieces(found), headers=found.headers)
 
 
 @router.post("/import", response={201: schemas.Imported}, openapi_extra=_UPLOAD)
@@ -92,15 +80,6 @@ def _received(request: HttpRequest) -> Iterator[tuple[IO[bytes], str]]:
         yield file, digest.hexdigest()
 
 
-def _spooled(pieces: Iterable[bytes]) -> IO[bytes]:
-    """A file with all of it: what fails to be written fails before the answer starts."""
-    file = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by whoever reads it
-    file.writelines(pieces)
-    file.seek(0)
-    return file
-
-
-async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
-    with file:
-        while piece := file.read(_PIECE_BYTES):
-            yield piece
+async def _pieces(found: exporting.Exported) -> AsyncIterator[bytes]:
+    for piece in found.pieces():
+        yield piece

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, Final, Literal
 
 import zstandard
+from django.utils.text import slugify
 
 from sidechat_web.core import jsontext, wire_openai
 from sidechat_web.core.events import Json, Message
@@ -16,6 +19,36 @@ from .markdown import transcript
 from .stored import header_line, stored_lines, untouched
 
 _FRAME_BYTES: Final = 1 << 18  # of plain text in one compressed frame
+_IN_MEMORY_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 16
+
+Format = Literal["dsh", "markdown", "openai"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A session as a file, whole before its first byte is sent: what fails to be written fails before."""
+
+    name: str
+    content_type: str
+    file: IO[bytes]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Content-Type": self.content_type, "Content-Disposition": f'attachment; filename="{self.name}"'}
+
+    def pieces(self) -> Iterator[bytes]:
+        with self.file:
+            while piece := self.file.read(_PIECE_BYTES):
+                yield piece
+
+
+def export(session: Session, format: Format) -> Exported:
+    write, content_type, suffix = _FORMATS[format]
+    file = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by whoever reads it
+    file.writelines(write(session))
+    file.seek(0)
+    return Exported(f"{slugify(session.title)[:60] or 'session'}-{session.pk}.{suffix}", content_type, file)
 
 
 def export_dsh(session: Session, compress: bool = False) -> Iterator[bytes]:
@@ -86,3 +119,10 @@ def _replaced_block(block: Json) -> Json:
     if block.get("type") == "image":
         return {"type": "text", "text": "[image]"}
     return {**block, "content": _replaced(block["content"])} if block.get("type") == "tool-result" else block
+
+
+_FORMATS: Final[dict[Format, tuple[Callable[[Session], Iterable[bytes]], str, str]]] = {
+    "dsh": (export_dsh, "application/x-ndjson", "jsonl"),
+    "markdown": (export_markdown, "text/markdown; charset=utf-8", "md"),
+    "openai": (export_openai, "application/json", "json"),
+}

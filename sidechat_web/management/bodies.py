@@ -11,6 +11,7 @@ from django.conf import settings
 from sidechat_web.api.logs import MAX_IMPORT_BYTES
 
 MAX_FRAME_BYTES: Final = 1 << 16  # of what a client says on a socket, where nothing is expected
+_IMPORTS: Final = {b"/api/import": b"Authorization", b"/import/": b"Cookie"}  # path → the header that says who asks
 _SPARE_BYTES: Final = 1 << 20  # so that what is a little too large gets the application's own words
 _REFUSAL: Final = json.dumps({"error": {"code": "too_large", "message": "the request is too large"}}).encode()
 _ANSWER: Final = (
@@ -20,7 +21,7 @@ _ANSWER: Final = (
 
 
 class BoundedRequest(WebRequest):  # type: ignore[misc]
-    """Daphne's request with an end. A log may be as large as an import takes, of whoever shows a token."""
+    """Daphne's request with an end. A log may be as large as an import takes, of whoever says who they are."""
 
     received = 0
     turned_away = False
@@ -38,8 +39,8 @@ class BoundedRequest(WebRequest):  # type: ignore[misc]
             super().handleContentChunk(data)
 
     def _most(self) -> int:
-        with_token = self.requestHeaders.hasHeader(b"Authorization")
-        if with_token and self.channel._path.partition(b"?")[0] == b"/api/import":
+        credential = _IMPORTS.get(self.channel._path.partition(b"?")[0])
+        if credential is not None and self.requestHeaders.hasHeader(credential):
             return MAX_IMPORT_BYTES + _SPARE_BYTES
         return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE) + _SPARE_BYTES
 

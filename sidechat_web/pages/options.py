@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from sidechat_web.core.errors import SidechatError
+from sidechat_web.formats import exporting
 from sidechat_web.render import links, words
 from sidechat_web.render.items import Link
 from sidechat_web.runtime import commands, spending
@@ -59,6 +61,19 @@ def delete(request: PageRequest, session_id: str) -> HttpResponse:
             request, links.url(session.parent) if links.beside(session) and session.parent else reverse("home")
         )
     return _delete_page(request, session)
+
+
+@login_required
+@require_safe
+def export(request: PageRequest, session_id: str, format: exporting.Format) -> StreamingHttpResponse:
+    """The session as a file to keep."""
+    found = exporting.export(session_or_404(request, session_id), format)
+    return StreamingHttpResponse(_pieces(found), headers=found.headers)
+
+
+async def _pieces(found: exporting.Exported) -> AsyncIterator[bytes]:
+    for piece in found.pieces():
+        yield piece
 
 
 def _apply(session: Session, wanted: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from sidechat_web.storage.models import QueueItem, Session
 
 from . import history
 from .notes import MergeBar, Pending, merge_bar, pending
+from .origins import origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class State:
     cached: str
     parent: Link | None
     orphaned: bool
+    origin: list[str]
     knows: list[str]
     queue: list[QueueItem]
     pending: list[Pending]
@@ -143,6 +145,7 @@ def state(session: Session) -> State:
         cached=_first_cached(session) if is_side else "",
         parent=links.link(session.parent) if session.parent is not None and not session.parent.hidden else None,
         orphaned=session.parent is not None and session.parent.deleted_at is not None,
+        origin=origin(session),
         knows=_knows(session) if is_side and not shape["promoted"] else [],
         queue=list(queue.typed(session)),
         pending=pending(session),

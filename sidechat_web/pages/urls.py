@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from . import account, actions, mcp_servers, merging, options, session, settings, sharing, tree
+from . import account, actions, importing, mcp_servers, merging, options, session, settings, sharing, tree
 
 
 class SessionIdConverter:
@@ -20,11 +20,19 @@ class PlaceConverter(SessionIdConverter):
 
 
 register_converter(SessionIdConverter, "id")
+
+
+class FormatConverter(SessionIdConverter):
+    regex = "dsh|markdown|openai"
+
+
 register_converter(PlaceConverter, "place")
+register_converter(FormatConverter, "format")
 
 urlpatterns = [
     path("", session.home, name="home"),
     path("new/", actions.new, name="new"),
+    path("import/", importing.import_files, name="import"),
     path("sessions/", tree.sessions, name="sessions"),
     path("s/<id:session_id>/", session.session, name="session"),
     path("s/<id:session_id>/state/<place:place>", session.state, name="state"),
@@ -45,6 +53,7 @@ urlpatterns = [
     path("s/<id:session_id>/retract", merging.retract, name="retract"),
     path("s/<id:session_id>/promote", merging.promote, name="promote"),
     path("s/<id:session_id>/settings", options.settings, name="settings"),
+    path("s/<id:session_id>/export/<format:format>", options.export, name="export"),
     path("s/<id:session_id>/delete", options.delete, name="delete"),
     path("s/<id:session_id>/share", sharing.share, name="share"),
     path("account/", account.account, name="account"),

@@ -29,6 +29,32 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+// Files that are dropped here are imported. What that needs is loaded when it is needed.
+const tree = document.getElementById("tree");
+const importing = () => import("./importing.js");
+const dropsFiles = (event) => event.dataTransfer?.types.includes("Files");
+
+tree?.addEventListener("dragover", (event) => {
+  if (!dropsFiles(event)) return;
+  event.preventDefault();
+  tree.classList.add("dropping");
+});
+for (const name of ["dragleave", "drop"]) tree?.addEventListener(name, () => tree.classList.remove("dropping"));
+tree?.addEventListener("drop", (event) => {
+  if (!dropsFiles(event)) return;
+  event.preventDefault();
+  dropped(event.dataTransfer);
+});
+// The files are taken at once: after the event they cannot be asked for.
+function dropped(transfer) {
+  const items = [...transfer.items].map((item) => item.webkitGetAsEntry() ?? item.getAsFile()).filter(Boolean);
+  importing().then(({ drop }) => drop(items));
+}
+document.addEventListener("htmx:load", (event) => {
+  if (event.target.querySelector?.("form.importing")) importing();
+});
+if (document.querySelector("form.importing")) importing();
+
 document.addEventListener("htmx:load", markCurrent);
 document.addEventListener("htmx:historyRestore", markCurrent);
 markCurrent();

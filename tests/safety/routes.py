@@ -16,6 +16,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 PAGES = {
     "home": {"GET": "signed_in"},
     "new": {"GET": "signed_in", "POST": "signed_in"},
+    "import": {"GET": "signed_in", "POST": "signed_in"},
     "sessions": {"GET": "signed_in"},
     "session": {"GET": "read"},
     "state": {"GET": "read"},
@@ -36,6 +37,7 @@ PAGES = {
     "retract": {"POST": "write"},
     "promote": {"POST": "write"},
     "settings": {"GET": "read", "POST": "write"},
+    "export": {"GET": "read"},
     "delete": {"GET": "own", "POST": "own"},
     "share": {"GET": "own", "POST": "own"},
     "account": {"GET": "signed_in"},

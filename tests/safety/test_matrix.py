@@ -101,7 +101,7 @@ def ids_of(call, world):
 def _nowhere(world):
     """What the other addresses name: an invitation that is none, and a row of the admin pages."""
     row = world.user("owner").pk
-    return {"token": "no-such-invitation", "object_id": row, "id": row, "app_label": "auth"}
+    return {"token": "no-such-invitation", "object_id": row, "id": row, "app_label": "auth", "format": "markdown"}
 
 
 def unknown(world):
