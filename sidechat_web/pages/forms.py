@@ -52,6 +52,11 @@ class SettingsForm(forms.Form):
     archived = forms.BooleanField(required=False)
 
 
+class RetryForm(forms.Form):
+    text = forms.CharField(max_length=MAX_TEXT_CHARS, strip=False, required=False)
+    key = forms.CharField(max_length=64, required=False)
+
+
 class DeleteForm(forms.Form):
     sides = forms.ChoiceField(choices=[("delete", ""), ("keep", "")], required=False)
 

@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from . import account, actions, importing, mcp_servers, merging, options, session, settings, sharing, tree
+from . import account, actions, importing, mcp_servers, merging, options, retrying, session, settings, sharing, tree
 
 
 class SessionIdConverter:
@@ -44,6 +44,7 @@ urlpatterns = [
     path("s/<id:session_id>/continue", actions.continue_, name="continue"),
     path("s/<id:session_id>/side", actions.open_side, name="open-side"),
     path("s/<id:session_id>/fork", actions.fork, name="fork"),
+    path("s/<id:session_id>/retry/<int:seq>", retrying.retry, name="retry"),
     path("s/<id:session_id>/queue/<id:item_id>", actions.edit_queued, name="edit-queued"),
     path("s/<id:session_id>/queue/<id:item_id>/remove", actions.remove_queued, name="remove-queued"),
     path("s/<id:session_id>/approvals/<id:approval_id>", actions.decide, name="decide"),

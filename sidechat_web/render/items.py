@@ -127,6 +127,7 @@ class TurnEnd(Item):
     happened: str = ""
     advice: str = ""
     can_continue: bool = False
+    asked_seq: int | None = None  # the user's message that the turn began with
     answer_seq: int | None = None  # the turn's last answer
 
 

@@ -112,6 +112,8 @@ class Transcript:
         message = event.data
         html = markdown.to_html(ev.text_of(message))
         attached = [tools.attachment_name(b) for b in message["content"] if b.get("type") == "image"]
+        if self._turn and self._turn.asked_seq is None:
+            self._turn.asked_seq = event.seq
         yield UserMessage(**self._place(event), html=html, attachments=attached)
         yield from self._turn_heading(event)
 
@@ -221,6 +223,7 @@ class Transcript:
             happened=happened,
             advice=advice,
             can_continue=reason.get("kind") == "interrupted" and not self.info.read_only,
+            asked_seq=turn.asked_seq,
             answer_seq=turn.answer_seq,
         )
         yield self._last_end

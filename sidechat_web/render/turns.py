@@ -15,6 +15,7 @@ class OpenTurn:
     started: int
     heading: Turn | None = None
     calls: dict[str, ToolCard] = field(default_factory=dict)
+    asked_seq: int | None = None
     answer_seq: int | None = None
     last_usage: Mapping[str, int] = field(default_factory=dict)
     sent: dict[str, int] = field(default_factory=dict)

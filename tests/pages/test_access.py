@@ -9,13 +9,26 @@ from sidechat_web.runtime import commands
 from sidechat_web.runtime.sidechat import side
 from sidechat_web.storage.ids import new_id
 
-READ = ["session", "older", "inherited", "settings", "delete", "review", "share", "state", "message-text"]
+READ = [
+    "session",
+    "older",
+    "inherited",
+    "settings",
+    "delete",
+    "review",
+    "share",
+    "state",
+    "message-text",
+    "retry",
+    "export",
+]
 ACT = [
     "send",
     "stop",
     "continue",
     "open-side",
     "fork",
+    "retry",
     "merge",
     "review",
     "retract",
@@ -31,6 +44,8 @@ ACT = [
 MORE = {
     "state": {"place": "side"},
     "message-text": {"seq": 3},
+    "retry": {"seq": 2},
+    "export": {"format": "markdown"},
     "edit-queued": {"item_id": new_id()},
     "remove-queued": {"item_id": new_id()},
     "cancel-merge": {"merge_id": new_id()},

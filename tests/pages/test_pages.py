@@ -398,3 +398,31 @@ def test_mirrored_log_can_be_read_but_not_written(client, session):
     Session.objects.filter(pk=session.pk).update(read_only=True)
     page = text(client.get(f"/s/{session.pk}/"))
     assert "belongs to another program" in page and f'action="/s/{session.pk}/send"' not in page
+
+
+# -- once more -----------------------------------------------------------------------------------
+
+
+def test_retry_asks_again_in_a_fork(client, session):
+    asked_at = next(e.seq for e in reading.events(session) if e.type == ev.USER_MESSAGE)
+    page = text(client.get(f"/s/{session.pk}/"))
+    assert f'formaction="/s/{session.pk}/retry/{asked_at}"' in page
+    response = client.post(f"/s/{session.pk}/retry/{asked_at}")
+    fork = Session.objects.get(parent=session, kind=Session.Kind.FORK)
+    assert response["Location"] == f"/s/{fork.pk}/" and fork.own_from <= asked_at
+    assert typed(fork) == [ev.text_of(reading.event(session, asked_at).data)]
+    assert "from before that message" in text(client.get(response["Location"]))
+
+
+def test_edited_message_is_sent_once(client, session):
+    asked_at = next(e.seq for e in reading.events(session) if e.type == ev.USER_MESSAGE)
+    assert "Edit and resend" in text(client.get(f"/s/{session.pk}/retry/{asked_at}"))
+    for _ in range(2):
+        client.post(f"/s/{session.pk}/retry/{asked_at}", {"text": "Another\r\nquestion", "key": "k"})
+    [fork] = Session.objects.filter(parent=session, kind=Session.Kind.FORK)
+    assert typed(fork) == ["Another\nquestion"]
+
+
+def test_only_a_users_message_is_retried(client, session):
+    assert client.post(f"/s/{session.pk}/retry/0").status_code == 404
+    assert client.get(f"/s/{session.pk}/retry/999999").status_code == 404

@@ -28,6 +28,7 @@ PAGES = {
     "continue": {"POST": "write"},
     "open-side": {"POST": "read"},
     "fork": {"POST": "read"},
+    "retry": {"GET": "read", "POST": "read"},
     "edit-queued": {"GET": "write", "POST": "write"},
     "remove-queued": {"POST": "write"},
     "decide": {"POST": "write"},
