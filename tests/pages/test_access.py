@@ -44,7 +44,7 @@ ACT = [
 MORE = {
     "state": {"place": "side"},
     "message-text": {"seq": 3},
-    "retry": {"seq": 2},
+    "retry": {"seq": 3},
     "export": {"format": "markdown"},
     "edit-queued": {"item_id": new_id()},
     "remove-queued": {"item_id": new_id()},
