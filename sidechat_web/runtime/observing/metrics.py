@@ -125,7 +125,7 @@ def _lines(figure: Counter | Histogram | Gauge) -> Iterable[str]:
     yield f"# TYPE {figure.name} {figure.kind}"
     for name, labels, value in figure.samples():
         shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
-        yield f"{name}{{{shown}}} {value:g}" if shown else f"{name} {value:g}"
+        yield f"{name}{{{shown}}} {value}" if shown else f"{name} {value}"
 
 
 def _escaped(text: str) -> str:
