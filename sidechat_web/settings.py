@@ -91,6 +91,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 # Other programs on this machine also use localhost, and cookies do not know ports.
 SESSION_COOKIE_NAME = "sidechat_session"
+SESSION_ENGINE = "sidechat_web.accounts.session_store"
 CSRF_COOKIE_NAME = "sidechat_csrf"
 CSRF_COOKIE_HTTPONLY = True  # forms and htmx have the token from the page
 CSRF_FAILURE_VIEW = "sidechat_web.accounts.views.csrf_failure"

@@ -34,7 +34,7 @@ class ApiToken(models.Model):
 
 
 class SignIn(models.Model):
-    """A browser that signed in with a password. `session_key` names Django's session, empty once it has ended."""
+    """A browser that signed in with a password. `session_key` is its session's, hashed; empty once it has ended."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="sign_ins")
     session_key = models.CharField(max_length=40, db_index=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, Final
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.contrib.sessions.models import Session as BrowserSession
@@ -17,6 +15,7 @@ from sidechat_web.storage.ids import now_ms
 
 from .addresses import client_address
 from .models import SignIn
+from .session_store import hashed
 
 SEEN_EVERY_MS: Final = 60_000
 _seen: dict[str, int] = {}  # session key → when this process noted it last
@@ -38,7 +37,7 @@ def end(user: User, sign_in_id: int) -> bool:
 
 def end_others(user: User, session_key: str | None) -> int:
     """Sign the user out everywhere but in the browser with `session_key`; returns how many were ended."""
-    others = list(of(user).exclude(session_key=session_key or ""))
+    others = list(of(user).exclude(session_key=hashed(session_key)))
     for one in others:
         _end(one)
     return len(others)
@@ -52,16 +51,17 @@ def note_seen(request: HttpRequest) -> None:
     if len(_seen) > 10_000:
         _seen.clear()
     _seen[key] = now
-    SignIn.objects.filter(session_key=key).update(seen_at=now)
+    SignIn.objects.filter(session_key=hashed(key)).update(seen_at=now)
 
 
 def moved(old_key: str | None, request: HttpRequest) -> None:
     """The same browser has a session with another key now."""
-    SignIn.objects.filter(session_key=old_key or "-").update(session_key=request.session.session_key or "")
+    if old_key:
+        SignIn.objects.filter(session_key=hashed(old_key)).update(session_key=hashed(request.session.session_key))
 
 
 def _end(one: SignIn) -> None:
-    import_module(settings.SESSION_ENGINE).SessionStore(one.session_key).delete()
+    BrowserSession.objects.filter(session_key=one.session_key).delete()
     SignIn.objects.filter(pk=one.pk).update(session_key="")
 
 
@@ -71,14 +71,15 @@ def _signed_in(sender: Any, request: HttpRequest, user: User, **kwargs: Any) -> 
     if user.has_usable_password():
         SignIn.objects.create(
             user=user,
-            session_key=request.session.session_key or "",
+            session_key=hashed(request.session.session_key),
             address=client_address(request),
             agent=request.headers.get("User-Agent", "")[:300],
         )
 
 
 def _signed_out(sender: Any, request: HttpRequest, user: User | None, **kwargs: Any) -> None:
-    SignIn.objects.filter(session_key=request.session.session_key or "-").update(session_key="")
+    if key := request.session.session_key:
+        SignIn.objects.filter(session_key=hashed(key)).update(session_key="")
 
 
 def install() -> None:

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from sidechat_web.accounts import audit, invitations, sign_ins, tokens
 from sidechat_web.accounts.forms import DAYS, InvitationForm, PasswordForm, RowForm, TokenForm
 from sidechat_web.accounts.models import ApiToken, Invitation, SignIn
+from sidechat_web.accounts.session_store import hashed
 from sidechat_web.render import words
 from sidechat_web.render.text import line
 from sidechat_web.runtime import live
@@ -148,7 +149,9 @@ def _sign_in(one: SignIn, this_browser: str | None) -> Row:
     agent = line(one.agent, 90) or "An unnamed program"
     place = f", from {one.address}" if one.address else ""
     return Row(
-        one.pk, f"{agent}{place}, seen {_day(one.seen_at)}", "this one" if one.session_key == this_browser else ""
+        one.pk,
+        f"{agent}{place}, seen {_day(one.seen_at)}",
+        "this one" if one.session_key == hashed(this_browser) else "",
     )
 
 

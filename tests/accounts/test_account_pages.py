@@ -4,10 +4,12 @@ import re
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session as BrowserSession
 from django.test import Client
 
 from sidechat_web.accounts import invitations, sign_ins, tokens, user_for_token
 from sidechat_web.accounts.models import ApiToken, AuditEntry, Invitation, SignIn
+from sidechat_web.accounts.session_store import hashed
 from sidechat_web.storage.ids import now_ms
 
 pytestmark = pytest.mark.django_db
@@ -103,7 +105,7 @@ def test_stranger_cannot_end_a_sign_in(ann, boss):
 def test_signing_out_takes_the_browser_from_the_list(ann):
     here, there = browser(ann), browser(ann)
     there.post("/accounts/logout/")
-    assert [one.session_key for one in sign_ins.of(ann)] == [here.session.session_key]
+    assert [one.session_key for one in sign_ins.of(ann)] == [hashed(here.session.session_key)]
 
 
 # --- tokens ---
@@ -212,3 +214,14 @@ def test_members_do_not_invite(ann):
 def test_only_a_hash_of_an_invitation_is_kept(boss):
     raw = invitations.invite(boss)
     assert raw not in str(Invitation.objects.values())
+
+
+def test_table_of_sessions_has_no_key_that_signs_in(ann):
+    here = browser(ann)
+    cookie = here.cookies["sidechat_session"].value
+    row = BrowserSession.objects.get()
+    assert row.session_key != cookie
+    thief = Client()
+    thief.cookies["sidechat_session"] = row.session_key
+    assert not signed_in(thief)
+    assert signed_in(here)

@@ -7,10 +7,10 @@ import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.conf import settings as django_settings
-from django.contrib.sessions.backends.db import SessionStore
 from django.db import transaction
 from django.test import Client
 
+from sidechat_web.accounts.session_store import SessionStore
 from sidechat_web.api.urls import api
 from sidechat_web.asgi import routes as application
 from sidechat_web.delivery import hub
