@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest
+from typing import Final
+
+from django.http import HttpRequest, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
+from django.middleware.common import CommonMiddleware
 from django.utils.deprecation import MiddlewareMixin
 
 from sidechat_web.runtime.observing import metrics
 
 from . import errors
+
+_FOR_MACHINES: Final = ("/healthz", "/readyz", "/metrics")  # asked by address, and nothing of any user is said
+
+
+class KnownHosts(CommonMiddleware):
+    """Refuses a Host that is not ours, but to what looks after the process."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
+        return None if request.path in _FOR_MACHINES else super().process_request(request)
 
 
 class ErrorEnvelope(MiddlewareMixin):

@@ -123,6 +123,13 @@ def test_pages_keep_their_own_errors(client, db):
 # --- operations ---
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_health_is_told_under_any_name(client, db, settings, path):
+    settings.ALLOWED_HOSTS = ["sidechat.example"]
+    assert client.get(path, headers={"Host": "10.0.0.7:8000"}).status_code == 200
+    assert client.get("/accounts/login/", headers={"Host": "10.0.0.7:8000"}).status_code == 400
+
+
 def test_health_needs_no_token_and_sets_no_cookie(client, db):
     for path, status in (("/healthz", "ok"), ("/readyz", "ready")):
         answer = client.get(path)
