@@ -4,7 +4,7 @@ What it answers is written in the last user message, so a test says what happens
 
     [[say:TEXT]]      answer TEXT (else: "You said: …" with the message's first 60 characters)
     [[every:MS]]      one word every MS milliseconds (else: all at once)
-    [[after:MS]]      wait before the first word
+    [[after:MS]]      wait before the first word  [[units]]    UTF-16 units instead of words, so that pairs are cut
     [[think:TEXT]]    reasoning first
     [[call:NAME {…}]] call a tool, once per marker, unless the last message is a tool's
     [[status:N]]      answer HTTP N                 [[flaky:K]]  429 for the first K requests with this text
@@ -155,7 +155,7 @@ class ScriptedProvider:
 
     async def _words(self, wire: Wire, text: str, script: dict[str, str], writer: asyncio.StreamWriter) -> bool:
         """Say the words; False where the script ended the answer halfway."""
-        words = re.findall(r"\s*\S+|\s+$", text) or [text]
+        words = _units(text) if "units" in script else re.findall(r"\s*\S+|\s+$", text) or [text]
         for k, word in enumerate(words):
             if k == len(words) // 2 and not await self._halfway(wire, script, writer):
                 return False
@@ -197,6 +197,11 @@ class ScriptedProvider:
             asked = [text for text in wire.said if not text.startswith("[")]
             return _MARK.sub("", self.handback) or "Conclusion: " + (asked[-1] if asked else "nothing was asked") + "."
         return script.get("say") or "You said: " + _MARK.sub("", wire.prompt).strip()[:60]
+
+
+def _units(text: str) -> list[str]:
+    data = text.encode("utf-16-le", "surrogatepass")
+    return [data[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(data), 2)]
 
 
 def _chunks(writer: asyncio.StreamWriter, texts: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from sidechat_web.core import pairs
 from sidechat_web.core.events import ASSISTANT_CHUNK, ASSISTANT_MESSAGE, Event
 from sidechat_web.runtime.live import Delta, Kind
 
@@ -105,7 +106,7 @@ def streamed(events: Iterable[Event]) -> list[Delta]:
             chunk = event.data["chunk"]
             key = (event.data["turn"], event.data["step"], chunk["index"])
             texts.setdefault(key, (found[0], []))[1].append(chunk[found[1]])
-    return [Delta(*key, kind, 0, "".join(pieces)) for key, (kind, pieces) in texts.items()]
+    return [Delta(*key, kind, 0, pairs.joined("".join(pieces))[0]) for key, (kind, pieces) in texts.items()]
 
 
 def message_texts(event: Event) -> dict[int, str]:

@@ -78,4 +78,6 @@ def test_open_blocks_of_a_log():
         Delta(1, 1, 1, "text", 0, "So"),
         Delta(1, 1, 2, "tool-args", 0, '{"a":'),
     ]
+    halves = [chunk(3, "text-delta", text=half) for half in ("\ud83d", "\ude00", "\ud83d")]
+    assert streamed([*events, *halves])[3] == Delta(1, 1, 3, "text", 0, "\U0001f600")
     assert streamed([*events, Event(1, 0, ASSISTANT_MESSAGE, {})]) == []

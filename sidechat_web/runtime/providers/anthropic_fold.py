@@ -108,7 +108,7 @@ class MessagesFold:
             return
         found = yield from self._begin(key, kind, string(block.get("id")), string(block.get("name")))
         if text := string(block.get("text") or block.get("thinking")):
-            yield found.delta(text)
+            yield from found.delta(text)
         if isinstance(block.get("input"), dict):
             self._inputs[found.index] = block["input"]
         for ours, theirs in (("signature", "signature"), ("redacted", "data")):
@@ -136,15 +136,15 @@ class MessagesFold:
         if delta.get("type") == "signature_delta":
             found.state["signature"] = found.state.get("signature", "") + string(delta.get("signature"))
         elif kind == found.kind and (text := string(delta.get(_TEXT_OF_DELTA[delta["type"]]))):
-            yield found.delta(text)
+            yield from found.delta(text)
 
     def _ended(self, key: str) -> Iterator[Chunk]:
         found = self._open.pop(key, None)
         if found is None:
             return
         if found.kind == "tool-call" and not found.text:
-            yield found.delta(jsontext.dumps(self._inputs.get(found.index, {})))
-        yield found.end()
+            yield from found.delta(jsontext.dumps(self._inputs.get(found.index, {})))
+        yield from found.end()
 
     def _count(self, usage: Any) -> None:
         """Counts are cumulative: a later one replaces the one before."""

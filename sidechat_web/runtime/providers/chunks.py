@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, Protocol
 
+from sidechat_web.core import pairs
+
 Chunk = dict[str, Any]
 Kind = Literal["text", "reasoning", "tool-call"]
 
@@ -37,6 +39,7 @@ class Streaming:
         self.index, self.kind, self.call_id, self.name = index, kind, call_id, name
         self.state: dict[str, Any] = {}  # what goes back to the provider with the block, opaque to us
         self._parts: list[str] = []
+        self._half = ""  # of a surrogate pair, until the other comes
 
     @property
     def text(self) -> str:
@@ -45,8 +48,18 @@ class Streaming:
     def start(self) -> Chunk:
         return {"type": "block-start", "index": self.index, "blockType": self.kind}
 
-    def delta(self, text: str) -> Chunk:
+    def delta(self, text: str) -> Iterator[Chunk]:
         """The chunk of one more piece; the first of a tool call also carries its name."""
+        text, self._half = pairs.joined(self._half + text)
+        if text or not self._half:
+            yield self._delta(text)
+
+    def end(self) -> Iterator[Chunk]:
+        if self._half:
+            yield self._delta(self._half)
+        yield {"type": "block-end", "index": self.index, "block": self.block()}
+
+    def _delta(self, text: str) -> Chunk:
         first = not self._parts
         self._parts.append(text)
         if self.kind != "tool-call":
@@ -59,9 +72,6 @@ class Streaming:
             **named,
             "argumentsDelta": text,
         }
-
-    def end(self) -> Chunk:
-        return {"type": "block-end", "index": self.index, "block": self.block()}
 
     def block(self) -> dict[str, Any]:
         if self.kind == "tool-call":

@@ -55,7 +55,7 @@ class ChatFold:
     def end(self) -> Iterator[Chunk]:
         yield from self._end_prose()
         for _, call in self._calls:
-            yield call.end()
+            yield from call.end()
         if self._usage:
             yield {"type": "usage", "usage": self._usage}
         if self._finish == "content_filter":
@@ -68,11 +68,11 @@ class ChatFold:
             yield from self._end_prose()
             self._prose = Streaming(next(self._numbers), kind)
             yield self._prose.start()
-        yield self._prose.delta(text)
+        yield from self._prose.delta(text)
 
     def _end_prose(self) -> Iterator[Chunk]:
         if self._prose is not None:
-            yield self._prose.end()
+            yield from self._prose.end()
             self._prose = None
 
     def _called(self, delta: dict[str, Any]) -> Iterator[Chunk]:
@@ -84,7 +84,7 @@ class ChatFold:
             yield call.start()
         if signature := string(record(record(delta.get("extra_content")).get("google")).get("thought_signature")):
             call.state["extra_content"] = {"google": {"thought_signature": signature}}
-        yield call.delta(string(function.get("arguments")))
+        yield from call.delta(string(function.get("arguments")))
 
     def _continued(self, delta: dict[str, Any], name: str) -> Streaming | None:
         """The call that this delta goes on with: the last one under its key, unless it names a call of its own."""

@@ -73,6 +73,16 @@ def test_chat_order_of_chunks():
     assert found[-1] == {"type": "finish", "reason": {"kind": "tool-calls"}}
 
 
+@given(st.text(st.characters(exclude_categories=()), min_size=1), st.sampled_from(["content", "reasoning_content"]))
+def test_a_cut_surrogate_pair_comes_whole(text, field):
+    data = text.encode("utf-16-le", "surrogatepass")
+    units = [data[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(data), 2)]
+    chunks = folded(ChatFold(), *(delta(**{field: unit}) for unit in units), delta("stop"))
+    pieces = [chunk["text"] for chunk in chunks if chunk["type"].endswith("-delta")]
+    whole = data.decode("utf-16-le", "surrogatepass")
+    assert "".join(pieces) == whole == Assembly.of(chunks).blocks()[0]["text"]
+
+
 def test_chat_calls_without_index_or_with_one_index_for_all():
     one = call(0, "{}", call_id="a", name="t")
     two = call(0, '{"x":1}', call_id="b", name="t")
