@@ -9,7 +9,7 @@ from django.test import Client
 
 from sidechat_web.accounts import invitations, sign_ins, tokens, user_for_token
 from sidechat_web.accounts.models import ApiToken, AuditEntry, Invitation, SignIn
-from sidechat_web.accounts.session_store import hashed
+from sidechat_web.accounts.session_store import SessionStore, hashed
 from sidechat_web.storage.ids import now_ms
 
 pytestmark = pytest.mark.django_db
@@ -225,3 +225,16 @@ def test_table_of_sessions_has_no_key_that_signs_in(ann):
     thief.cookies["sidechat_session"] = row.session_key
     assert not signed_in(thief)
     assert signed_in(here)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_coroutines_use_the_same_store():
+    store = SessionStore()
+    store["x"] = 1
+    await store.asave()
+    again = SessionStore(store.session_key)
+    assert await again.aget("x") == 1
+    assert [row.session_key async for row in BrowserSession.objects.all()] == [hashed(store.session_key)]
+    assert await store.aexists(store.session_key)
+    await store.adelete()
+    assert not await store.aexists(store.session_key)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -56,11 +58,12 @@ def run(tmp_path_factory, provider_server: ScriptedProvider) -> Iterator[tuple[P
     (folder / "work").mkdir()
     with Product(folder, provider_server.base_url, **environment) as product:
         product.manage("user", "add", "ann", "--password-stdin", typed=PASSWORD + "\n")
-        secrets = [KEY, STORED, PASSWORD, METRICS, product.token, *as_program(product), *as_people(product)]
+        as_program(product)
+        secrets = [KEY, STORED, PASSWORD, METRICS, product.token, *as_people(product)]
         yield product, secrets
 
 
-def as_program(product: Product) -> list[str]:
+def as_program(product: Product) -> None:
     """Sessions, tools, failures, a side, a note, a fork, an import, wrong calls."""
     session = {"title": "MARKtitle", "system": "MARKsystem", "cwd": str(product.data_dir / "work")}
     main = product.call("POST", "/api/sessions", session)[1]["id"]
@@ -82,13 +85,10 @@ def as_program(product: Product) -> list[str]:
     product.call("GET", f"/api/sessions/{main}?token={product.token}")
     product.call("POST", "/api/import", {"MARKimport": 1})
     product.wait_idle(main, side)
-    return []
 
 
 def wait_or_deny(product: Product, session: str) -> None:
     """Wait for the queue to be worked off, deciding against whatever asks."""
-    import time
-
     end = time.monotonic() + 60
     while time.monotonic() < end:
         for asked in product.call("GET", f"/api/sessions/{session}/approvals")[1]:
