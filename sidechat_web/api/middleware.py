@@ -13,14 +13,14 @@ from sidechat_web.runtime.observing import metrics
 
 from . import errors
 
-_FOR_MACHINES: Final = ("/healthz", "/readyz", "/metrics")  # asked by address, and nothing of any user is said
+_PROBES: Final = ("/healthz", "/readyz")  # asked by address, and say nothing of any user
 
 
 class KnownHosts(CommonMiddleware):
     """Refuses a Host that is not ours, but to what looks after the process."""
 
     def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
-        return None if request.path in _FOR_MACHINES else super().process_request(request)
+        return None if request.path in _PROBES else super().process_request(request)
 
 
 class ErrorEnvelope(MiddlewareMixin):
