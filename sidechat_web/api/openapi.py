@@ -64,6 +64,8 @@ def _refusals(path: str, method: str, operation: dict[str, Any]) -> set[int]:
         statuses |= {400, 413, 422}
     if method != "get":
         statuses |= {403, 409, 429}
+    elif operation["operationId"] == "read_side":  # of a session that is none
+        statuses.add(409)
     return statuses
 
 

@@ -33,9 +33,9 @@ _ASIDE: Final = re.compile(r"/(?:btw|side)(?:\s+|$)", re.I)
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: PageRequest) -> HttpResponse:
     """The page on which a session begins; its first message makes it."""
-    form = NewSessionForm(request.POST or None)
     if request.method != "POST":
         return _new_page(request)
+    form = NewSessionForm(request.POST)
     if not form.is_valid():
         return refused(request, first_error(form), lambda: _new_page(request, refusal=first_error(form)))
     data = form.cleaned_data
