@@ -1,11 +1,15 @@
 """The short, seeded forms of the fault runs."""
 
-from tests.faults import cluster, crosstalk, kill
+from tests.faults import cluster, crosstalk, kill, queueing
 from tests.services import redis_server
 
 
 def test_kill_at_random_moments():
     assert kill.run(kills=3, seed=7) == []
+
+
+def test_what_is_queued_and_steered_runs_once_in_order():
+    assert queueing.run(sessions=4, messages=24, kills=1, seed=5) == []
 
 
 def test_nothing_of_one_session_reaches_the_other():
