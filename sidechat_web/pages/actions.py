@@ -16,6 +16,7 @@ from sidechat_web.render.transcript import render_items
 from sidechat_web.runtime import approvals, commands, queue
 from sidechat_web.runtime.providers import listing
 from sidechat_web.runtime.sidechat import side as sides
+from sidechat_web.runtime.tools import territory
 from sidechat_web.storage.ids import new_id
 from sidechat_web.storage.models import Approval, Session
 
@@ -41,7 +42,7 @@ def new(request: PageRequest) -> HttpResponse:
     data = form.cleaned_data
 
     def begin() -> str:
-        session = commands.create(request.user, model=data["model"])
+        session = commands.create(request.user, model=data["model"], cwd=data["cwd"] or None)
         commands.say(session, data["text"])
         return session.pk
 
@@ -231,6 +232,8 @@ def _new_page(request: PageRequest, *, text: str = "", refusal: str = "") -> Htt
         "why_none": sentence(why_none),
         "models": [one["id"] for one in listing.listing(wait=False).models],
         "chosen": request.POST.get("model", ""),
+        "may_work": territory.has_any(request.user),
+        "cwd": request.POST.get("cwd", ""),
         "key": new_id(),
         "text": text,
         "refusal": refusal,

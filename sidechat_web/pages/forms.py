@@ -31,6 +31,7 @@ class SideForm(MessageForm):
 
 class NewSessionForm(MessageForm):
     model = forms.CharField(max_length=200, required=False)
+    cwd = forms.CharField(max_length=4096, required=False)
 
 
 class NoteForm(forms.Form):

@@ -94,6 +94,7 @@ def _settings_page(request: PageRequest, session: Session, *, refusal: str = "")
         "models": _known_models(),
         "context": words.tokens(session.context_used) if session.context_used else "",
         "usage": shape["usage"],
+        "cwd": session.cwd,
         "cost": words.dollars(cost.dollars) if (cost := spending.spent(session)).priced else "",
         "may_share": session.owner_id == request.user.pk and others_exist(request.user),
         "is_side": session.kind == Session.Kind.SIDE,

@@ -5,7 +5,6 @@ Each leaves durable rows and rings a bell after the commit. Refusals are Sidecha
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -37,9 +36,12 @@ def ring_after_commit(session_id: str, topic: live.Topic) -> None:
 def create(
     owner: AbstractBaseUser, *, title: str = "", model: str = "", system: str | None = None, cwd: str | None = None
 ) -> Session:
-    """A new, empty session; model and system prompt are pinned now. Raises NoModel."""
+    """A new, empty session; model, system prompt and the real path of `cwd` are pinned now.
+
+    Raises NoModel, and SidechatError `bad_cwd`.
+    """
     session_id = new_id()
-    check_workspace(owner, cwd)
+    cwd = territory.workspace(owner, cwd) if cwd else None
     settings = {"header": headers.pinned(model, system, cwd), "cacheKey": session_id}
     session = Session.objects.create(id=session_id, log_id=session_id, owner_id=owner.pk, cwd=cwd, settings=settings)
     if title:
@@ -272,16 +274,6 @@ def check_text(text: str) -> None:
         raise SidechatError("the message is empty", "empty_text")
     if len(text) > MAX_TEXT_CHARS:
         raise SidechatError(f"the message has {len(text)} characters; at most {MAX_TEXT_CHARS} are taken", "too_long")
-
-
-def check_workspace(owner: AbstractBaseUser, cwd: str | None) -> None:
-    """Raises SidechatError `bad_cwd` where `cwd` is not an absolute path of an existing directory of the owner's."""
-    if cwd is None:
-        return
-    if not territory.is_open_to(owner, cwd.replace("\0", "")):
-        raise SidechatError("you may not work there: the operator says where, in SIDECHAT_WORKSPACES", "bad_cwd")
-    if "\0" in cwd or not os.path.isabs(cwd) or not os.path.isdir(cwd):
-        raise SidechatError("cwd must be the absolute path of an existing directory", "bad_cwd")
 
 
 def _title(session: Session, title: str) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, User
 
+from sidechat_web.core.errors import SidechatError
+
 from . import builtin
 from .gates import Allow, Call, Deny, Verdict
 
@@ -22,6 +24,25 @@ def is_open_to(owner: AbstractBaseUser, cwd: str) -> bool:
         return True
     place = Path(os.path.realpath(cwd))
     return any(place.is_relative_to(os.path.realpath(root)) for root in settings.SIDECHAT_WORKSPACES)
+
+
+def has_any(owner: AbstractBaseUser) -> bool:
+    """Whether there is any directory in which sessions of `owner` may work."""
+    return _is_admin(owner) or bool(settings.SIDECHAT_WORKSPACES)
+
+
+def workspace(owner: AbstractBaseUser, cwd: str) -> str:
+    """The real path of `cwd`. Raises SidechatError `bad_cwd` where no session of the owner's may work there."""
+    if not is_open_to(owner, cwd.replace("\0", "")):
+        raise SidechatError("you may not work there: the operator says where, in SIDECHAT_WORKSPACES", "bad_cwd")
+    if "\0" in cwd or not os.path.isabs(cwd) or not os.path.isdir(cwd):
+        raise SidechatError("the directory must be the absolute path of one that exists", "bad_cwd")
+    place, private = Path(os.path.realpath(cwd)), Path(os.path.realpath(settings.DATA_DIR))
+    if place.is_relative_to(private) or private.is_relative_to(place):
+        raise SidechatError(
+            "Sidechat keeps its own data there: choose a directory beside its data directory", "bad_cwd"
+        )
+    return str(place)
 
 
 def gate(call: Call) -> Verdict:

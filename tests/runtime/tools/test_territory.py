@@ -42,6 +42,21 @@ def test_admin_works_anywhere(places):
     assert commands.create(user(True), cwd=str(places / "open-not")).cwd
 
 
+def test_a_session_works_in_the_real_directory(places):
+    assert commands.create(user(True), cwd=str(places / "open/link")).cwd == str(places / "open-not")
+
+
+@pytest.mark.parametrize("place", ["", "data", "data/inner", "link", "link/inner", "data/../data", "missing", "file"])
+def test_nobody_works_around_or_in_the_servers_own_data(places, settings, place):
+    settings.DATA_DIR = places / "data"
+    (places / "data/inner").mkdir(parents=True)
+    (places / "link").symlink_to("data")
+    (places / "file").write_text("x")
+    with pytest.raises(SidechatError) as refusal:
+        commands.create(user(True), cwd=str(places / place))
+    assert refusal.value.code == "bad_cwd"
+
+
 def verdict(session, tool):
     return territory.gate(Call(session, "c", tool.name, {}, tool))
 
