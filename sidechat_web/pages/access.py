@@ -37,6 +37,11 @@ def side_to_merge_or_404(request: HttpRequest, session_id: str) -> Session:
     return _allowed(request, session_id, access.side_to_merge)
 
 
+def side_to_renew_or_404(request: HttpRequest, session_id: str) -> Session:
+    """A side whose parent the user may read, too."""
+    return _allowed(request, session_id, access.side_to_renew)
+
+
 def _allowed(request: HttpRequest, session_id: str, fetch: Callable[[User, str], Session]) -> Session:
     assert request.user.is_authenticated
     try:

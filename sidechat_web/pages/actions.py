@@ -20,8 +20,8 @@ from sidechat_web.runtime.tools import territory
 from sidechat_web.storage.ids import new_id
 from sidechat_web.storage.models import Approval, Session
 
-from . import history, panes, tree
-from .access import PageRequest, session_or_404
+from . import history, panes, slash, tree
+from .access import PageRequest, session_or_404, side_to_merge_or_404, side_to_renew_or_404
 from .forms import MessageForm, NewSessionForm, QueuedForm, SeqForm, SideForm, first_error
 from .once import once
 from .replies import CLOSE, SENT, done, hearing, moved, refused, sentence
@@ -57,7 +57,7 @@ def new(request: PageRequest) -> HttpResponse:
 @login_required
 @require_POST
 def send(request: PageRequest, session_id: str) -> HttpResponse:
-    """Accept a message. One that starts with /btw or /side opens a side instead, whatever runs."""
+    """Accept a message. One that starts with /btw or /side opens a side instead, whatever runs; see also `slash`."""
     session = session_or_404(request, session_id, write=True)
     form = MessageForm(request.POST)
     if not form.is_valid():
@@ -65,6 +65,8 @@ def send(request: PageRequest, session_id: str) -> HttpResponse:
     text, key = form.cleaned_data["text"], form.cleaned_data["key"]
     if aside := _ASIDE.match(text.lstrip()):
         return _ask_aside(request, session, text.lstrip()[aside.end() :].strip(), key)
+    if asked := slash.command(text):
+        return _run_command(request, session, *asked)
     mode = form.cleaned_data["mode"] or "queue"
     try:
         once(request.user, key, lambda: commands.say(session, text, mode).pk)
@@ -83,6 +85,18 @@ def open_side(request: PageRequest, session_id: str) -> HttpResponse:
         return _refuse_draft(request, parent, first_error(form))
     data = form.cleaned_data
     return _open_side(request, parent, data["text"], data["key"], data["at"])
+
+
+@login_required
+@require_POST
+def renew(request: PageRequest, session_id: str) -> HttpResponse:
+    """A new side at the parent's present boundary, which carries what this one said."""
+    old = side_to_renew_or_404(request, session_id)
+    try:
+        renewed = sides.renew(old, owner=request.user)
+    except SidechatError as e:
+        return _refuse_text(request, old, sentence(e.message))
+    return _opened(request, session_or_404(request, renewed.pk))
 
 
 @login_required
@@ -162,6 +176,15 @@ def remove_queued(request: PageRequest, session_id: str, item_id: str) -> HttpRe
     return done(request, links.url(session), **{"sidechat:returned": {"session": session.pk, "text": item.text}})
 
 
+def _run_command(request: PageRequest, session: Session, name: str, rest: str) -> HttpResponse:
+    target = side_to_merge_or_404(request, session.pk) if slash.needs_merging(name) else session
+    try:
+        slash.run(target, name, rest)
+    except SidechatError as e:
+        return _refuse_text(request, session, sentence(e.message))
+    return done(request, links.url(session), **{SENT: {"key": new_id()}})
+
+
 def _ask_aside(request: PageRequest, session: Session, text: str, key: str) -> HttpResponse:
     """`/btw` and `/side`: with a text a side at once, without one the empty panel."""
     if text:
@@ -178,10 +201,14 @@ def _open_side(request: PageRequest, parent: Session, text: str, key: str, at: i
         child_id = once(request.user, key, lambda: sides.open_side(parent, owner=request.user, at_seq=at, text=text).pk)
     except SidechatError as e:
         return _refuse_draft(request, parent, sentence(e.message))
-    child = session_or_404(request, child_id)
-    if not request.htmx:
+    return _opened(request, session_or_404(request, child_id))
+
+
+def _opened(request: PageRequest, child: Session) -> HttpResponse:
+    """The new side in the panel; in the parent's transcript the mark where it left."""
+    if not request.htmx or child.parent is None:
         return redirect(links.url(child))
-    marked = _marked(parent, child)
+    marked = _marked(child.parent, child)
     response = render(request, "panes/side.html", {"side": panes.pane(child), "marked": marked, "focus": True})
     return _into_panel(response, links.url(child), **{SENT: {"key": new_id()}})
 

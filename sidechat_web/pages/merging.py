@@ -17,7 +17,7 @@ from sidechat_web.runtime.sidechat import merge_back, note, turns
 from sidechat_web.runtime.sidechat import side as sides
 from sidechat_web.storage.models import Session
 
-from . import panes
+from . import history, panes
 from .access import PageRequest, session_or_404, side_to_merge_or_404
 from .forms import NoteForm, SeqForm, first_error
 from .replies import CLOSE, done, moved, refused, sentence
@@ -41,6 +41,37 @@ def merge(request: PageRequest, session_id: str) -> HttpResponse:
             return _review_page(request, side, text=data["text"], refusal=why)
         return refused(request, why, lambda: _page(request, side, why))
     return done(request, links.url(side), **({CLOSE: {}} if data["written"] else {}))
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+@never_cache
+def merge_sides(request: PageRequest, session_id: str) -> HttpResponse:
+    """Choose sides of a session; a POST makes one note out of those that are chosen."""
+    parent = session_or_404(request, session_id, write=True)
+    if request.method != "POST":
+        return _choice_page(request, parent)
+    chosen = [side_to_merge_or_404(request, one) for one in request.POST.getlist("sides")]
+    if not chosen:
+        return _choice_page(request, parent, "Choose at least one side.")
+    try:
+        merge_back.merge_selected(chosen, steer=request.POST.get("steer") == "1")
+    except SidechatError as e:
+        return _choice_page(request, parent, sentence(e.message))
+    return done(request, links.url(parent), **{CLOSE: {}})
+
+
+def _choice_page(request: PageRequest, parent: Session, refusal: str = "") -> HttpResponse:
+    context = {
+        "title": "One note out of several sides",
+        "session": parent,
+        "sides": [(one, links.name(one), (merge_back.why_not(one) or ("", ""))[1]) for one in history.children(parent)],
+        "chosen": request.POST.getlist("sides"),
+        "parent_running": parent.open_turn is not None,
+        "refusal": refusal,
+        "back": links.url(parent),
+    }
+    return render(request, "dialogs/merge-sides.html", context, status=422 if refusal else 200)
 
 
 @login_required

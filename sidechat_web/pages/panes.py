@@ -54,6 +54,7 @@ class State:
     orphaned: bool
     origin: list[str]
     knows: list[str]
+    behind: bool
     queue: list[QueueItem]
     pending: list[Pending]
     merge_bar: MergeBar | None
@@ -133,6 +134,7 @@ def state(session: Session) -> State:
     shape = session_json(session)
     is_side = session.kind == Session.Kind.SIDE
     used, window = shape["context"]["used"], shape["context"].get("window")
+    known = side.knows(session) if is_side and not shape["promoted"] else None
     return State(
         session=session,
         title=links.name(session),
@@ -146,7 +148,8 @@ def state(session: Session) -> State:
         parent=links.link(session.parent) if session.parent is not None and not session.parent.hidden else None,
         orphaned=session.parent is not None and session.parent.deleted_at is not None,
         origin=origin(session),
-        knows=_knows(session) if is_side and not shape["promoted"] else [],
+        knows=_knows(known) if known else [],
+        behind=bool(known and known["behind"]),
         queue=list(queue.typed(session)),
         pending=pending(session),
         merge_bar=merge_bar(session) if is_side else None,
@@ -212,9 +215,8 @@ def _inherited_size(session: Session) -> str:
     return f"{words.tokens(used)} tokens" if used else ""
 
 
-def _knows(session: Session) -> list[str]:
+def _knows(known: dict[str, Any]) -> list[str]:
     """What a side knows, in sentences."""
-    known = side.knows(session)
     said = [_up_to(known["turn"])]
     if known["running_turn"]:
         said.append(f"Turn {known['running_turn']} was running and is not included.")

@@ -11,6 +11,11 @@ const KEYS = [
   ["↑ ↓", "In the list of sessions: move"],
   ["F2", "In the list of sessions: rename and settings"],
   ["/btw …", "In main: ask on the side, also while a turn runs"],
+  ["/merge", "In a side: merge back; with a text after it, that text"],
+  ["/compact", "Summarise the oldest part of what the model sees"],
+  ["/model …", "Go on with another model"],
+  ["/rename …", "Rename the session"],
+  ["/stop", "Stop the turn"],
   ["?", "This list"],
 ];
 

@@ -21,6 +21,7 @@ READ = [
     "message-text",
     "retry",
     "export",
+    "merge-sides",
 ]
 ACT = [
     "send",
@@ -29,6 +30,8 @@ ACT = [
     "open-side",
     "fork",
     "retry",
+    "renew",
+    "merge-sides",
     "merge",
     "review",
     "retract",

@@ -426,3 +426,54 @@ def test_edited_message_is_sent_once(client, session):
 def test_only_a_users_message_is_retried(client, session):
     assert client.post(f"/s/{session.pk}/retry/0").status_code == 404
     assert client.get(f"/s/{session.pk}/retry/999999").status_code == 404
+
+
+# -- commands in the composer --------------------------------------------------------------------
+
+
+def test_rename_and_stop_by_command(client, session):
+    client.post(f"/s/{session.pk}/send", {"text": "/rename  A better title"})
+    client.post(f"/s/{session.pk}/send", {"text": "/compact"})
+    session.refresh_from_db()
+    assert session.title == "A better title" and session.compact_requested and typed(session) == []
+
+
+def test_merge_by_command_writes_the_note_that_follows(client, session, aside):
+    client.post(f"/s/{aside.pk}/send", {"text": "/merge Pairs stay whole."})
+    [merge] = merge_back.merges_of(session)
+    assert merge["state"] == "delivered" and typed(aside) == []
+
+
+@pytest.mark.parametrize(("text_sent", "why"), [("/rename", "needs a title"), ("/model", "needs PROVIDER/MODEL")])
+def test_incomplete_command_is_refused_and_stays_in_the_box(client, session, text_sent, why):
+    response = client.post(f"/s/{session.pk}/send", {"text": text_sent})
+    assert response.status_code == 422 and why in text(response) and f">{text_sent}</textarea>" in text(response)
+
+
+@pytest.mark.parametrize("words", ["/etc/hosts is empty", "/compact this please", "/unknown", "a /stop"])
+def test_what_only_looks_like_a_command_is_a_message(client, session, words):
+    client.post(f"/s/{session.pk}/send", {"text": words})
+    assert typed(session) == [words]
+
+
+# -- renewal, and one note out of several sides --------------------------------------------------
+
+
+def test_side_brings_in_what_main_did_since(client, session, aside):
+    assert "Bring in what main did since" not in text(client.get(f"/s/{session.pk}/?side={aside.pk}"))
+    write(session, said(3, "And after that?", "It says so."))
+    assert "Bring in what main did since" in text(client.get(f"/s/{session.pk}/?side={aside.pk}"))
+    response = client.post(f"/s/{aside.pk}/renew")
+    newest = Session.objects.filter(parent=session).latest("created_at")
+    assert response["Location"] == f"/s/{session.pk}/?side={newest.pk}" and newest.pk != aside.pk
+    assert client.post(f"/s/{newest.pk}/renew").status_code == 422
+
+
+def test_selected_sides_become_one_note(client, session, aside):
+    other = side.open_side(session, title="another")
+    page = text(client.get(f"/s/{session.pk}/merge-sides"))
+    assert f'value="{aside.pk}"' in page and f'value="{other.pk}" disabled' in page
+    assert "Choose at least one side." in text(client.post(f"/s/{session.pk}/merge-sides"))
+    client.post(f"/s/{session.pk}/merge-sides", {"sides": [aside.pk]})
+    [merge] = merge_back.merges_of(session)
+    assert merge["side"] == aside.pk and merge["state"] == "drafting"
