@@ -19,7 +19,7 @@ from sidechat_web.core.events import (
 )
 from sidechat_web.render.items import Item, Link
 from sidechat_web.render.stream import Streaming, Update, streaming
-from sidechat_web.render.transcript import SessionInfo, Transcript, cited, render_items
+from sidechat_web.render.transcript import SessionInfo, Transcript, cited, named, render_items
 from sidechat_web.runtime.db import in_db
 from sidechat_web.storage import reading
 from sidechat_web.storage.models import Session
@@ -62,7 +62,7 @@ class Rendering:
             transcript = await asyncio.to_thread(Transcript(found.info).apply_all, found.before)
         elif transcript is None:
             return {}
-        elif cited(events) or any(map(_replaced, events)):
+        elif named(events) or any(map(_replaced, events)):
             found = await in_db(_find, session, events, self._info, before=False)
         else:
             found = Found(transcript.info)

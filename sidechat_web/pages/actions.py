@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from django.contrib.auth.decorators import login_required
@@ -15,6 +16,7 @@ from sidechat_web.render import links
 from sidechat_web.render.transcript import render_items
 from sidechat_web.runtime import approvals, commands, queue
 from sidechat_web.runtime.providers import listing
+from sidechat_web.runtime.quotes import Quote
 from sidechat_web.runtime.sidechat import side as sides
 from sidechat_web.runtime.tools import territory
 from sidechat_web.storage.ids import new_id
@@ -63,13 +65,15 @@ def send(request: PageRequest, session_id: str) -> HttpResponse:
     if not form.is_valid():
         return _refuse_text(request, session, first_error(form))
     text, key = form.cleaned_data["text"], form.cleaned_data["key"]
-    if aside := _ASIDE.match(text.lstrip()):
-        return _ask_aside(request, session, text.lstrip()[aside.end() :].strip(), key)
-    if asked := slash.command(text):
-        return _run_command(request, session, *asked)
+    if not form.cleaned_data["quotes"]:
+        if aside := _ASIDE.match(text.lstrip()):
+            return _ask_aside(request, session, text.lstrip()[aside.end() :].strip(), key)
+        if asked := slash.command(text):
+            return _run_command(request, session, *asked)
     mode = form.cleaned_data["mode"] or "queue"
     try:
-        once(request.user, key, lambda: commands.say(session, text, mode).pk)
+        quotes = _quotes(request, form)
+        once(request.user, key, lambda: commands.say(session, text, mode, quotes=quotes).pk)
     except SidechatError as e:
         return _refuse_text(request, session, sentence(e.message))
     return done(request, links.url(session), **{SENT: {"key": new_id()}})
@@ -84,7 +88,7 @@ def open_side(request: PageRequest, session_id: str) -> HttpResponse:
     if not form.is_valid():
         return _refuse_draft(request, parent, first_error(form))
     data = form.cleaned_data
-    return _open_side(request, parent, data["text"], data["key"], data["at"])
+    return _open_side(request, parent, data["text"], data["key"], data["at"], _quotes(request, form))
 
 
 @login_required
@@ -196,9 +200,22 @@ def _ask_aside(request: PageRequest, session: Session, text: str, key: str) -> H
     return _into_panel(response, address)
 
 
-def _open_side(request: PageRequest, parent: Session, text: str, key: str, at: int | None) -> HttpResponse:
+def _quotes(request: PageRequest, form: MessageForm) -> list[Quote]:
+    """What the message quotes, of sessions that the user may read."""
+    return [
+        Quote(session_or_404(request, one["session"]), one["seq"], one["text"], one["comment"])
+        for one in form.cleaned_data["quotes"]
+    ]
+
+
+def _open_side(
+    request: PageRequest, parent: Session, text: str, key: str, at: int | None, quotes: Sequence[Quote] = ()
+) -> HttpResponse:
+    def begin() -> str:
+        return sides.open_side(parent, owner=request.user, at_seq=at, text=text, quotes=quotes).pk
+
     try:
-        child_id = once(request.user, key, lambda: sides.open_side(parent, owner=request.user, at_seq=at, text=text).pk)
+        child_id = once(request.user, key, begin)
     except SidechatError as e:
         return _refuse_draft(request, parent, sentence(e.message))
     return _opened(request, session_or_404(request, child_id))

@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Any
+
 from django import forms
 
 from sidechat_web.runtime.commands import MAX_TEXT_CHARS, MAX_TITLE_CHARS
 
 
+class QuotesField(forms.CharField):
+    """Quotes as the composer sends them: `[{session, seq, text, comment?}]` as JSON."""
+
+    def to_python(self, value: Any) -> Any:
+        if not (text := super().to_python(value)):
+            return []
+        try:
+            return [_quote(one) for one in json.loads(text)]
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise forms.ValidationError("The quotes did not arrive whole. Reload the page and try again.") from None
+
+
+def _quote(one: dict[str, Any]) -> dict[str, Any]:
+    """Raises what malformed JSON raises."""
+    found = {"session": one["session"], "seq": one["seq"], "text": one["text"], "comment": one.get("comment", "")}
+    if (
+        type(found["seq"]) is not int
+        or not 0 <= found["seq"] < 2**53
+        or not re.fullmatch("[a-z0-9]{26}", found["session"])
+    ):
+        raise ValueError("not an event of a session")
+    for name in ("text", "comment"):
+        if "\0" in found[name] or found[name] != found[name].encode("utf-8", "ignore").decode():
+            raise ValueError("not text")
+    return found
+
+
 class MessageForm(forms.Form):
     """A message, and the key under which it is accepted once."""
 
-    text = forms.CharField(
-        max_length=MAX_TEXT_CHARS, strip=False, error_messages={"required": "Write something first."}
-    )
+    text = forms.CharField(max_length=MAX_TEXT_CHARS, strip=False, required=False)
     mode = forms.ChoiceField(choices=[("queue", ""), ("steer", "")], required=False)
     key = forms.CharField(max_length=64, required=False)
+    quotes = QuotesField(required=False)
 
     def clean_text(self) -> str:
         text: str = self.cleaned_data["text"].replace("\r\n", "\n")
-        if not text.strip():
-            raise forms.ValidationError("Write something first.")
         return text
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        if not self.errors and not data["text"].strip() and not data["quotes"]:
+            self.add_error("text", "Write something first.")
+        return data
 
 
 class SideForm(MessageForm):

@@ -12,7 +12,7 @@ from sidechat_web.core import events as ev
 from sidechat_web.core.events import Event, Replace
 from sidechat_web.render import links
 from sidechat_web.render.items import Link
-from sidechat_web.render.transcript import SessionInfo, Transcript, cited
+from sidechat_web.render.transcript import SessionInfo, Transcript, cited, named
 from sidechat_web.storage import reading
 from sidechat_web.storage.models import Session
 
@@ -48,7 +48,7 @@ def transcript(session: Session, shown: Window) -> Transcript:
 
 def info(session: Session, events: list[Event]) -> SessionInfo:
     """What a transcript of `events` must know beside them."""
-    names = cited(events)
+    names = named(events)
     return SessionInfo(
         id=session.pk,
         parent=_parent_link(session),
@@ -56,7 +56,7 @@ def info(session: Session, events: list[Event]) -> SessionInfo:
         read_only=session.read_only,
         titles=titles(session, names) if names else {},
         sides=forks(session),
-        off_surface=_left_surface(session, events[-1].seq) if names else {},
+        off_surface=_left_surface(session, events[-1].seq) if cited(events) else {},
     )
 
 

@@ -17,6 +17,7 @@ class Link:
 
     title: str
     url: str
+    session: str = ""  # its id, where something in it is pointed at
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,11 +40,22 @@ class Item:
         return words.moment(self.time)
 
 
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """Where a numbered quote of a message stands; `url` is empty where it can no longer be opened."""
+
+    number: int
+    session: str
+    url: str
+    cut: bool
+
+
 @dataclass(slots=True, kw_only=True)
 class UserMessage(Item):
     kind: ClassVar[str] = "user"
     html: SafeString
     attachments: list[str] = field(default_factory=list)
+    quotes: list[Quoted] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

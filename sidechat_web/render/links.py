@@ -42,7 +42,7 @@ def has_parent(session: Session) -> bool:
 
 
 def link(session: Session) -> Link:
-    return Link(name(session), url(session))
+    return Link(name(session), url(session), session.pk)
 
 
 def page(session_id: str, **query: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sidechat_web.core import events as ev
@@ -23,6 +24,26 @@ def origins(source: Mapping[str, Any]) -> list[str]:
         return []
     several = source.get("sessions")
     return [str(s["session"]) for s in several] if several else [str(source.get("session", ""))]
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A reference of a user's message to what it quotes."""
+
+    log_id: str
+    seq: int
+    cut: bool
+
+
+def quotes(source: Mapping[str, Any]) -> list[Quote]:
+    """The references of a message's quotes, in their order; another program's source may hold anything."""
+    found = source.get("quotes")
+    references = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [
+        Quote(str(one.get("session", "")), seq, one.get("cut") is True)
+        for one in references
+        if isinstance(seq := one.get("seq"), int)
+    ]
 
 
 def summary(source: Mapping[str, Any]) -> str:

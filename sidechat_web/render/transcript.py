@@ -13,8 +13,8 @@ from sidechat_web.core import events as ev
 from sidechat_web.core.events import Event, Replace
 
 from . import markdown, tools, words
-from .items import Answer, Aside, Compaction, Item, Link, Note, Part, Seed, ToolCard, Turn, TurnEnd, UserMessage
-from .sources import origins, source_of, summary
+from .items import Answer, Aside, Compaction, Item, Link, Note, Part, Quoted, Seed, ToolCard, Turn, TurnEnd, UserMessage
+from .sources import Quote, origins, quotes, source_of, summary
 from .text import line, plain
 from .turns import OpenTurn
 
@@ -31,7 +31,7 @@ _ASIDES: Final = {
 class SessionInfo:
     """What a transcript needs to know beside its log.
 
-    `titles` are sessions by log id, `sides` those forked at each boundary (a prefix length).
+    `titles` are sessions by log id, all that `named` finds; `sides` those forked at each boundary (a prefix length).
     """
 
     id: str
@@ -44,8 +44,14 @@ class SessionInfo:
 
 
 def cited(events: Iterable[Event]) -> set[str]:
-    """The log ids of the sides that handbacks in `events` name: what `SessionInfo.titles` must hold."""
+    """The log ids of the sides that handbacks in `events` name."""
     return {log_id for event in events for log_id in origins(source_of(event))}
+
+
+def named(events: Iterable[Event]) -> set[str]:
+    """The log ids of all sessions that `events` name: of handbacks and of quotes."""
+    events = list(events)
+    return cited(events) | {quote.log_id for event in events for quote in quotes(source_of(event))}
 
 
 def render_item(item: Item) -> str:
@@ -114,8 +120,15 @@ class Transcript:
         attached = [tools.attachment_name(b) for b in message["content"] if b.get("type") == "image"]
         if self._turn and self._turn.asked_seq is None:
             self._turn.asked_seq = event.seq
-        yield UserMessage(**self._place(event), html=html, attachments=attached)
+        quoted = [self._quote(number, quote) for number, quote in enumerate(quotes(source), 1)]
+        yield UserMessage(**self._place(event), html=html, attachments=attached, quotes=quoted)
         yield from self._turn_heading(event)
+
+    def _quote(self, number: int, quote: Quote) -> Quoted:
+        origin = self.info.titles.get(quote.log_id)
+        if origin is None or not origin.url:
+            return Quoted(number, "", "", quote.cut)
+        return Quoted(number, origin.session, f"{origin.url}#{origin.session}-e{quote.seq}", quote.cut)
 
     def _context_message(self, event: Event) -> Iterator[Item]:
         source = source_of(event)

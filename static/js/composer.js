@@ -5,18 +5,12 @@ const name = (form) => `draft:${form.dataset.draft}`;
 const box = (form) => form.querySelector("textarea[name=text]");
 const waiting = new Map(); // form → timer of a draft that is not stored yet
 
-export function append(form, text) {
+function append(form, text) {
   const area = box(form);
   area.value = area.value.trim() ? `${area.value.trimEnd()}\n\n${text}` : text;
   changed(form);
   area.focus();
   area.setSelectionRange(area.value.length, area.value.length);
-}
-
-// Add to the draft of a composer that is not on the page yet.
-export function appendToDraft(draft, text) {
-  const kept = localStorage.getItem(`draft:${draft}`) || "";
-  localStorage.setItem(`draft:${draft}`, kept.trim() ? `${kept.trimEnd()}\n\n${text}` : text);
 }
 
 function store(form) {
@@ -48,6 +42,7 @@ function restore(root) {
     const area = box(form);
     if (!area.value) area.value = localStorage.getItem(name(form)) || "";
     grow(area);
+    if (localStorage.getItem(`quotes:${form.dataset.draft}`)) import("./quotes.js").then(({ show }) => show(form));
     announce(form.closest(".pane"));
   }
 }
@@ -76,7 +71,7 @@ document.addEventListener("keydown", (event) => {
   if (!form || event.target.tagName !== "TEXTAREA" || event.isComposing) return;
   if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
     event.preventDefault();
-    if (event.target.value.trim()) send(form, event.ctrlKey || event.metaKey);
+    if (event.target.value.trim() || form.querySelector(".quotes")) send(form, event.ctrlKey || event.metaKey);
   } else if (event.key === "ArrowUp" && !event.target.value) {
     const last = [...form.closest(".pane").querySelectorAll(".queue a")].at(-1);
     if (last) event.preventDefault();

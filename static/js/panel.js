@@ -1,6 +1,5 @@
-// What pages do beside streaming: dialogs, copying, asking about a selection, and saying what went wrong.
+// What pages do beside streaming: dialogs, copying, and saying what went wrong.
 
-import { append, appendToDraft } from "./composer.js";
 import { fragment, morph } from "./stream.js";
 
 const dialog = document.getElementById("dialog");
@@ -90,42 +89,24 @@ function linkTo(link) {
   return new URL(`${pane.dataset.url || location.pathname}${new URL(link.href).hash}`, location.origin).href;
 }
 
-// Asking about a selection: it is quoted with a link to where it stands.
-const ask = Object.assign(document.createElement("button"), { className: "btn quote", textContent: "Ask about this", hidden: true });
-document.body.append(ask);
-
-function selected() {
-  const selection = getSelection();
-  if (!selection.rangeCount || selection.isCollapsed) return null;
-  const from = selection.anchorNode?.parentElement?.closest(".transcript .item");
-  const to = selection.focusNode?.parentElement?.closest(".transcript");
-  const text = selection.toString().trim();
-  return from && text && to === from.closest(".transcript") ? { item: from, text, rect: selection.getRangeAt(0).getBoundingClientRect() } : null;
-}
-function offer() {
-  const found = selected();
-  ask.hidden = !found;
-  if (!found) return;
-  ask.style.left = `${Math.max(8, Math.min(found.rect.left, innerWidth - 160))}px`;
-  ask.style.top = `${Math.max(8, found.rect.top - 44)}px`;
-}
-let offering;
-document.addEventListener("selectionchange", () => { clearTimeout(offering); offering = setTimeout(offer, 150); });
-document.addEventListener("scroll", () => { ask.hidden = true; }, true);
-ask.addEventListener("mousedown", (event) => event.preventDefault());
-ask.addEventListener("click", () => {
-  const found = selected();
-  if (!found) return;
-  const pane = found.item.closest(".pane");
-  const quote = `${found.text.split("\n").map((line) => `> ${line}`).join("\n")}\n\n[where this stands](#${found.item.id})\n\n`;
-  getSelection().removeAllRanges();
-  const open = document.querySelector("#side .composer");
-  if (open && pane.closest("#main")) return append(open, quote);
-  appendToDraft(`${pane.dataset.session}:side`, quote);
-  const settled = found.item.dataset.turn && found.item.closest(".transcript").querySelector(`.turn-end[data-turn="${found.item.dataset.turn}"]`);
-  const address = `/s/${pane.dataset.session}/?draft=side${settled ? `&at=${settled.dataset.seq}` : ""}`;
-  htmx.ajax("GET", address, { target: "#side", push: "true" });
+// Asking about a selection: what that needs is loaded with the first one.
+document.addEventListener("selectionchange", () => {
+  if (!getSelection().isCollapsed && getSelection().anchorNode?.parentElement?.closest(".transcript")) import("./quotes.js");
 });
+
+// Links to a message. One whose session is on the page leaves everything else as it is.
+function follow() {
+  if (/^#([a-z0-9]{26}-)?e\d+$/.test(location.hash)) import("./links.js").then(({ find }) => find());
+}
+addEventListener("hashchange", follow);
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-event]");
+  if (!link || event.ctrlKey || event.metaKey || !document.querySelector(`.pane[data-session="${link.dataset.event}"]`)) return;
+  event.preventDefault();
+  if (location.hash === new URL(link.href).hash) follow();
+  else location.hash = new URL(link.href).hash;
+});
+follow();
 
 // The length of a note against what is left for it.
 document.addEventListener("input", (event) => {

@@ -121,13 +121,62 @@ def test_copy_gives_what_the_model_wrote(open_page, main):
     assert page.evaluate("navigator.clipboard.readText()") == f"{page.url}#{main}-t1-end"
 
 
-def test_selection_is_quoted_with_a_link_back(open_page, main):
+def test_selection_is_asked_about_with_a_link_back(open_page, main):
     page = open_page(f"/s/{main}/")
     page.locator("#main .answer p").select_text()
     page.get_by_role("button", name="Ask about this").click()
-    expect(page.locator("#text-draft")).to_be_focused()
-    quoted = page.locator("#text-draft").input_value()
-    assert quoted.startswith("> It names file and line.\n") and f"(#{main}-e" in quoted
+    expect(page.locator("#text-draft")).to_be_visible()
+    expect(page.locator("#side .quotes li")).to_contain_text("It names file and line.")
+    page.get_by_label("Comment on quote 1").fill("which file?")
+    page.locator("#text-draft").press("Enter")
+    asked = page.locator("#side .user")
+    expect(asked).to_contain_text("It names file and line.")
+    expect(asked).to_contain_text("Comment on quote 1: which file?")
+    expect(page.locator("#side .quotes")).to_have_count(0)
+    asked.get_by_role("link", name="Quote 1: where it stands").click()
+    expect(page.locator("#main .item.found")).to_contain_text("It names file and line.")
+
+
+def test_quotes_are_collected_reordered_and_kept(open_page, main):
+    page = open_page(f"/s/{main}/")
+    for part in (".user p", ".answer p"):
+        page.locator(f"#main {part}").first.select_text()
+        page.get_by_role("button", name="Quote", exact=True).click()
+    quotes = page.locator("#main .quotes li")
+    expect(quotes).to_have_count(2)
+    page.get_by_role("button", name="Move up quote 2").click()
+    expect(quotes.first).to_contain_text("It names file and line.")
+    page.reload()
+    expect(quotes.first).to_contain_text("It names file and line.")
+    page.get_by_role("button", name="Remove quote 2").click()
+    expect(quotes).to_have_count(1)
+    page.locator("#main textarea").press("Enter")
+    sent = page.locator("#main .user").last
+    expect(sent).to_contain_text("Quote 1:")
+    expect(sent.get_by_role("link", name="Quote 1: where it stands")).to_be_visible()
+    expect(quotes).to_have_count(0)
+
+
+def test_link_to_an_older_message_loads_what_is_between(open_page, tmp_path):
+    turn = (
+        '{{"type":"turn/start","seq":{0},"time":1780000000001,"data":{{"turn":{1}}}}}\n'
+        '{{"type":"user/message","seq":{2},"time":1780000000001,"surfaceOp":"append","data":{{"id":"m{1}","role":"user",'
+        '"source":{{"kind":"user"}},"content":[{{"type":"text","text":"said {1}"}}]}}}}\n'
+        '{{"type":"turn/end","seq":{3},"time":1780000000001,"data":{{"turn":{1},"reason":{{"kind":"completed"}}}}}}\n'
+    )
+    head = '{"type":"session","version":0,"id":"long","createdAt":1780000000000,"delegationDepth":0}\n'
+    turns = "".join(turn.format(3 * n, n + 1, 3 * n + 1, 3 * n + 2) for n in range(200))
+    (tmp_path / "long.jsonl").write_text(head + turns)
+    page = open_page("/import/")
+    page.get_by_label("Files").set_input_files(tmp_path / "long.jsonl")
+    page.get_by_role("button", name="Import").click()
+    expect(page.locator("#main")).to_contain_text("said 200")
+    page.evaluate("location.hash = '#e31'")
+    found = page.locator("#main .item.found")
+    expect(found).to_contain_text("said 11")
+    expect(found).to_be_in_viewport()
+    page.reload()
+    expect(found).to_contain_text("said 11")
 
 
 def test_review_counts_against_the_cap(open_page, product, main):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from django.contrib.auth.models import User
 from django.utils.html import escape
 
 from sidechat_web.core import events as ev
@@ -426,6 +427,40 @@ def test_edited_message_is_sent_once(client, session):
 def test_only_a_users_message_is_retried(client, session):
     assert client.post(f"/s/{session.pk}/retry/0").status_code == 404
     assert client.get(f"/s/{session.pk}/retry/999999").status_code == 404
+
+
+# -- quotes --------------------------------------------------------------------------------------
+
+
+def quoting(session, **more):
+    answered = next(e.seq for e in reading.events(session) if e.type == ev.ASSISTANT_MESSAGE)
+    return json.dumps([{"session": session.pk, "seq": answered, "text": "It names", "comment": "which?", **more}])
+
+
+def test_quotes_reach_the_model_and_link_back(client, session):
+    client.post(f"/s/{session.pk}/send", {"text": "", "quotes": quoting(session)})
+    [said_so] = typed(session)
+    assert said_so == "Quote 1:\n> It names\n\nComment on quote 1: which?"
+    client.post(f"/s/{session.pk}/side", {"text": "and?", "quotes": quoting(session)})
+    aside = Session.objects.filter(parent=session).get()
+    assert typed(aside)[0].endswith("which?\n\nand?")
+
+
+@pytest.mark.parametrize(
+    "quotes",
+    ["{", "5", '["x"]', "[{}]", '[{"session":"' + "x" * 26 + '","seq":"1","text":"t"}]']
+    + [f'[{{"session":"{"x" * 26}","seq":1,"text":"{bad}"}}]' for bad in ("\\u0000", "\\ud800")]
+    + ['[{"session":"\\u0000","seq":1,"text":"t"}]', "[" * 2000],
+)
+def test_broken_quotes_are_refused(client, session, quotes):
+    response = client.post(f"/s/{session.pk}/send", {"text": "x", "quotes": quotes})
+    assert response.status_code == 422 and "did not arrive whole" in text(response) and typed(session) == []
+
+
+def test_what_cannot_be_read_cannot_be_quoted(stranger, session):
+    own = commands.create(User.objects.get(username="bob"))
+    response = stranger.post(f"/s/{own.pk}/send", {"text": "x", "quotes": quoting(session)})
+    assert response.status_code == 404 and typed(own) == []
 
 
 # -- commands in the composer --------------------------------------------------------------------
