@@ -254,6 +254,13 @@ class IdempotencyKey(models.Model):
         constraints = [models.UniqueConstraint(fields=["owner", "key"], name="one_answer_per_key")]
 
 
+class McpListing(models.Model):
+    """What an MCP server offered when it was last listed."""
+
+    fingerprint = models.CharField(primary_key=True, max_length=64)  # of the server as it is configured
+    content = models.TextField()  # JSON as text: the order of keys is part of every request
+
+
 class StoredProvider(models.Model):
     """A model provider that was added in Settings, not by the environment. Model ids begin with its name."""
 

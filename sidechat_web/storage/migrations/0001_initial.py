@@ -23,6 +23,13 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="McpListing",
+            fields=[
+                ("fingerprint", models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ("content", models.TextField()),
+            ],
+        ),
+        migrations.CreateModel(
             name="StoredProvider",
             fields=[
                 ("name", models.CharField(max_length=40, primary_key=True, serialize=False)),

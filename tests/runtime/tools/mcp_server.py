@@ -1,7 +1,7 @@
 """A small MCP server with everything that a server can do wrong: `python mcp_server.py DIRECTORY [--http]`.
 
 With `--http` it listens on a free port of the loopback, printed first, else it speaks over its standard streams.
-`SEED` in the environment shuffles the order in which it lists its tools.
+`SEED` in the environment shuffles the order in which it lists its tools; with `down` it ends at once.
 """
 
 import asyncio
@@ -110,6 +110,8 @@ TOOLS = [*((tool, READS) for tool in READING), (write, CHANGES), (plain, None), 
 
 
 def main() -> None:
+    if os.environ.get("SEED") == "down":
+        sys.exit("down")
     random.Random(os.environ.get("SEED", "0")).shuffle(TOOLS)
     for tool, annotations in TOOLS:
         server.add_tool(tool, annotations=annotations)

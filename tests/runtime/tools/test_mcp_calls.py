@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from sidechat_web.core import jsontext
 from sidechat_web.runtime.tools import processes
@@ -18,6 +19,8 @@ from sidechat_web.runtime.tools.mcp.servers import Server
 from sidechat_web.runtime.tools.registry import OUTPUT_CAP_CHARS, Result
 
 SCRIPT = Path(__file__).with_name("mcp_server.py")
+read = sync_to_async(listing.read)
+tools = sync_to_async(lambda: list(source.source(None, None)))
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def data(tmp_path, settings):
 
 
 @pytest.fixture
-async def open_connections(data):
+async def open_connections(transactional_db, data):
     yield connections.here()
     await connections.here().close()
 
@@ -115,7 +118,7 @@ async def test_answers(open_connections, server):
 async def test_listing(open_connections, server):
     found = await open_connections.list_now(server)
     assert [tool.name for tool in found.tools] == sorted(tool.name for tool in found.tools) and len(found.tools) == 14
-    assert listing.read(server) == found
+    assert await read(server) == found
     claims = {tool.name: tool.claims_read_only for tool in found.tools}
     assert claims["lie"] and claims["echo"] and not claims["write"] and not claims["plain"]
 
@@ -130,7 +133,7 @@ async def test_schemas_are_the_same_bytes_whatever_order_a_server_lists_in(open_
                 {"mcpServers": {"test": {"command": server.command, "args": server.args, "env": {"SEED": str(seed)}}}}
             )
         )
-        schemas = [tool.schema for tool in source.source(None, None)]
+        schemas = [tool.schema for tool in await tools()]
         assert len(schemas) == 14
         written.add(jsontext.dumps(schemas))
     assert len(written) == 1
@@ -261,7 +264,7 @@ async def test_a_server_that_is_not_there_is_reported(open_connections, server):
     failed = await call(server, "echo")
     assert failed.is_error and "'none' could not be reached" in failed.text
     found = await open_connections.list_now(server)
-    assert found.error and not found.tools and listing.read(server) == found
+    assert found.error and not found.tools and await read(server) == found
 
 
 async def test_an_address_that_is_no_server_is_reported(open_connections, provider_server):
@@ -278,17 +281,21 @@ async def test_the_environment_holds_no_secret(open_connections, here, monkeypat
 
 async def test_a_server_that_says_it_changed_is_listed_anew(open_connections, server):
     await call(server, "grow")
-    await until(lambda: any(tool.name == "later" for tool in listing.read(server).tools))
+    async with asyncio.timeout(20):
+        while not any(tool.name == "later" for tool in (await read(server)).tools):
+            await asyncio.sleep(0.02)
 
 
 async def test_servers_are_listed_beside_the_runner(open_connections, here, data):
     entry = {"command": sys.executable, "args": [str(SCRIPT), str(here)]}
     (data / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "b": {"command": "/nonexistent"}}}))
     task = asyncio.create_task(calls.serve())
-    await until(lambda: all(listing.read(server) is not None for server in servers.configured()))
+    async with asyncio.timeout(20):
+        while len(await sync_to_async(listing.read_all)(servers.configured())) < 2:
+            await asyncio.sleep(0.02)
     task.cancel()
     await asyncio.wait([task])
-    assert {tool.name.split("__")[0] for tool in source.source(None, None)} == {"a"}
+    assert {tool.name.split("__")[0] for tool in await tools()} == {"a"}
     tried: dict[str, float] = {}
     await calls.list_unlisted(tried)
     assert len(tried) == 1

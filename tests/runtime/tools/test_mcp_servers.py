@@ -13,6 +13,7 @@ from sidechat_web.core import jsontext
 from sidechat_web.runtime.tools.mcp import listing, servers, source
 from sidechat_web.runtime.tools.mcp.listing import Listed, canonical, qualified
 from sidechat_web.runtime.tools.mcp.servers import Server, parse
+from sidechat_web.storage.models import McpListing
 
 
 def one(entry):
@@ -170,32 +171,23 @@ def test_read_only_takes_the_claim_and_the_trust(trusted, claims, read_only):
     assert source.tool_of(Server("s", "x", trusted=bool(trusted)), listed).read_only is bool(read_only)
 
 
-def test_a_listing_is_kept_and_a_failure_keeps_the_tools(data):
+@pytest.mark.django_db
+def test_a_listing_is_kept_and_a_failure_keeps_the_tools():
     server = Server("s", "x", env=(("TOKEN", "abcdefgh"),))
     assert listing.read(server) is None
     tools = canonical([offered("b"), offered("a")])
     kept = listing.keep(server, tools)
     assert listing.read(server) == kept and kept.tools == tools and kept.at > 0
     assert listing.keep(server, tools) == kept
-    assert listing.keep_failure(server, "gone").tools == tools
-    assert listing.read(server).error == "gone"
+    assert listing.keep_failure(server, "gone \0 \ud800").tools == tools
+    assert listing.read(server).error == "gone \0 \ud800"
     assert listing.keep(server, tools).error == ""
-    [file] = (data / "mcp-listings").iterdir()
-    assert file.stat().st_mode & 0o777 == 0o600 and b"abcdefgh" not in file.read_bytes()
+    assert "abcdefgh" not in McpListing.objects.get().content
 
 
-def test_another_server_of_that_name_has_another_listing(data):
+@pytest.mark.django_db
+def test_another_server_of_that_name_has_another_listing():
     server = Server("s", "x")
     listing.keep(server, canonical([offered()]))
     assert listing.read(Server("s", "y")) is None
     assert listing.read(Server("s", "x", trusted=True, seconds=5, env=())) is not None
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"tools": [{"x": 1}], "at": 1, "error": ""}', b"\xff"])
-def test_a_damaged_listing_is_made_anew(data, content):
-    server = Server("s", "x")
-    listing.keep(server, ())
-    [file] = (data / "mcp-listings").iterdir()
-    file.write_bytes(content)
-    assert listing.read(server) is None
-    assert listing.keep(server, ()).at > 0

@@ -14,6 +14,7 @@ from sidechat_web.runtime.sidechat import side
 from sidechat_web.runtime.tools import registry
 from sidechat_web.runtime.tools.mcp import listing, servers
 from sidechat_web.storage import reading
+from sidechat_web.storage.models import McpListing
 from tests.conftest import idle
 from tests.runtime.tools.conftest import fingerprint
 
@@ -44,7 +45,7 @@ def two_servers(data, root):
 
 async def until_listed():
     async with asyncio.timeout(20):
-        while not all(listing.read(server) for server in servers.configured()):
+        while len(await sync_to_async(listing.read_all)(servers.configured())) < 2:
             await asyncio.sleep(0.05)
 
 
@@ -81,7 +82,7 @@ async def test_a_main_session_works_in_its_workspace(running, owner, root):
     assert (root / "readme.md").read_text() == "one\n2\nthree\n"
 
 
-async def test_a_side_changes_nothing_whatever_its_model_calls(running, owner, root, outside, two_servers, settings):
+async def test_a_side_changes_nothing_whatever_its_model_calls(two_servers, running, owner, root, outside, settings):
     settings.SIDECHAT_ENABLE_SHELL = True
     await until_listed()
     session = await create(owner, cwd=str(root))
@@ -108,7 +109,7 @@ async def test_a_side_changes_nothing_whatever_its_model_calls(running, owner, r
     assert (fingerprint(root.parent / "workspace"), fingerprint(outside)) == before
 
 
-async def test_stop_ends_a_call_to_a_server(running, owner, root, two_servers):
+async def test_stop_ends_a_call_to_a_server(two_servers, running, owner, root):
     await until_listed()
     session = await create(owner, cwd=str(root))
     await say(session, "[[call:honest__hang {}]]")
@@ -124,7 +125,7 @@ async def test_stop_ends_a_call_to_a_server(running, owner, root, two_servers):
     assert (await results(session))[-1][0] == "still here"
 
 
-async def test_the_tools_stay_the_same_bytes_in_forks_and_after_a_restart(
+async def test_the_tools_stay_the_same_bytes_in_forks_and_after_restarts(
     transactional_db, provider, owner, root, two_servers, data
 ):
     await runner.start()
@@ -133,8 +134,7 @@ async def test_the_tools_stay_the_same_bytes_in_forks_and_after_a_restart(
     await say(session, "hello")
     await idle(session)
     await runner.stop()
-    for file in (data / "mcp-listings").iterdir():
-        file.unlink()
+    await McpListing.objects.all().adelete()
     for entry in two_servers.values():
         entry["env"] = {"SEED": "7"}
     (data / "mcp.json").write_text(json.dumps({"mcpServers": two_servers}))
@@ -144,12 +144,21 @@ async def test_the_tools_stay_the_same_bytes_in_forks_and_after_a_restart(
     for each in (session, fork, advisor):
         await say(each, "and on")
         await idle(each)
-    fresh = await create(owner, cwd=str(root))
-    await say(fresh, "hello")
-    await idle(fresh)
+    for seed in ("7", "down"):
+        for entry in two_servers.values():
+            entry["env"] = {"SEED": seed}
+        (data / "mcp.json").write_text(json.dumps({"mcpServers": two_servers}))
+        fresh = await create(owner, cwd=str(root))
+        await say(fresh, "hello")
+        await idle(fresh)
+        await runner.stop()
+        await runner.start()
+    await say(session, '[[call:honest__echo {"text": "x"}]] and on')
+    await idle(session)
+    assert "could not be reached" in (await results(session))[-1][0]
     await runner.stop()
     tools = [body[body.index(b'"tools":') :] for body in provider.bodies]
-    assert len(tools) == 5 and len(set(tools)) == 1
+    assert len(tools) == 8 and len(set(tools)) == 1
     assert len(json.loads(provider.bodies[0])["tools"]) == 34
     prefix = provider.bodies[0][: provider.bodies[0].index(b'"hello"')]
     assert all(body.startswith(prefix) for body in provider.bodies)

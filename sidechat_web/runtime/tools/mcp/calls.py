@@ -7,6 +7,7 @@ import logging
 import time
 from typing import Any, Final
 
+from sidechat_web.runtime.db import in_db
 from sidechat_web.runtime.tools.registry import Result
 
 from . import connections, listing, servers
@@ -44,8 +45,10 @@ async def list_unlisted(tried: dict[str, float]) -> None:
     """List the servers without a good listing, together; `tried` says when each was tried last."""
     now = time.monotonic()
     waiting = []
-    for server in servers.configured():
-        known = listing.read(server)
+    configured = servers.configured()
+    listed = await in_db(listing.read_all, configured)
+    for server in configured:
+        known = listed.get(server)
         if (known is None or known.error) and now - tried.get(server.fingerprint, -RETRY_SECONDS) >= RETRY_SECONDS:
             tried[server.fingerprint] = now
             waiting.append(connections.here().list_now(server))

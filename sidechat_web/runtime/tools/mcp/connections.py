@@ -26,6 +26,8 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from sidechat_web.runtime.db import in_db
+
 from . import listing
 from .listing import Listing
 from .servers import CONNECT_SECONDS, Server
@@ -194,7 +196,7 @@ class Connection:
                 offered += page.tools
                 if (cursor := page.next_cursor) is None or len(offered) > listing.MAX_TOOLS:
                     break
-        listing.keep(self.server, listing.canonical(offered))
+        await in_db(listing.keep, self.server, listing.canonical(offered))
 
     def _leave_if_retired(self) -> None:
         if self._retired and not self._calls:
@@ -228,10 +230,10 @@ class Connections:
         try:
             await connection.opened()
         except Unavailable as e:
-            return listing.keep_failure(server, str(e))
+            return await in_db(listing.keep_failure, server, str(e))
         finally:
             await connection.close()
-        return listing.read(server) or Listing()
+        return await in_db(listing.read, server) or Listing()
 
     async def close(self) -> None:
         self._by_name.clear()

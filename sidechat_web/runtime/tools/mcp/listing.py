@@ -1,7 +1,7 @@
 """What each server offers, as it was last listed: names, canonical schemas, and the server's own claims.
 
-Kept in files, one for each server, so that a session's schemas can be named without a connection and are the same
-bytes after a restart.
+Kept in the database, so that every process names a session's schemas without a connection, in the same bytes, also
+after a restart.
 """
 
 from __future__ import annotations
@@ -9,25 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import re
-import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-from django.conf import settings
 
 from sidechat_web.core import jsontext
 from sidechat_web.storage.ids import now_ms
+from sidechat_web.storage.models import McpListing
 
 from .servers import Server
 
 if TYPE_CHECKING:
     from mcp import Tool as Offered
 
-DIRECTORY_NAME: Final = "mcp-listings"
 MAX_NAME_CHARS: Final = 64
 MAX_TOOLS: Final = 128
 MAX_DESCRIPTION_CHARS: Final = 4000
@@ -108,15 +103,14 @@ def _ordered_value(key: str, value: Any, *, data: bool) -> Any:
 
 def read(server: Server) -> Listing | None:
     """The last listing, or None where the server, as it is configured now, never was listed."""
-    try:
-        kept = json.loads(_file(server).read_bytes())
-        tools = tuple(Listed(**tool) for tool in kept["tools"])
-        return Listing(tools, kept["at"], kept["error"])
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, KeyError):
-        _logger.warning("the listing of the MCP server %r is damaged; it is made anew", server.name)
-        return None
+    return read_all([server]).get(server)
+
+
+def read_all(servers: Iterable[Server]) -> dict[Server, Listing]:
+    """The last listings of those servers that were listed, in their order."""
+    wanted = {server.fingerprint: server for server in servers}
+    rows = McpListing.objects.in_bulk(list(wanted))
+    return {server: _listing(rows[key]) for key, server in wanted.items() if key in rows}
 
 
 def keep(server: Server, tools: tuple[Listed, ...]) -> Listing:
@@ -134,20 +128,11 @@ def keep_failure(server: Server, error: str) -> Listing:
 
 
 def _store(server: Server, listing: Listing) -> Listing:
-    file = _file(server)
-    file.parent.mkdir(mode=0o700, exist_ok=True)
-    temporary = file.with_suffix(f".{secrets.token_hex(4)}")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(fd, "wb") as out:
-        out.write(jsontext.dump_bytes(_plain(listing)))
-    os.replace(temporary, file)
+    content = jsontext.dumps(asdict(listing))
+    McpListing.objects.update_or_create(fingerprint=server.fingerprint, defaults={"content": content})
     return listing
 
 
-def _plain(listing: Listing) -> Mapping[str, Any]:
-    return {"tools": [asdict(tool) for tool in listing.tools], "at": listing.at, "error": listing.error}
-
-
-def _file(server: Server) -> Path:
-    directory: Path = settings.DATA_DIR / DIRECTORY_NAME
-    return directory / f"{server.fingerprint[:32]}.json"
+def _listing(row: McpListing) -> Listing:
+    kept = json.loads(row.content)
+    return Listing(tuple(Listed(**tool) for tool in kept["tools"]), kept["at"], kept["error"])

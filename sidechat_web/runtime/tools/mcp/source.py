@@ -21,9 +21,8 @@ from .servers import CONNECT_SECONDS, LOOK_SECONDS, Server
 
 def source(_session: Session | None, _cwd: str | None) -> Iterator[Tool]:
     """The tools of the servers that were listed, whether or not they are alive now."""
-    for server in servers.configured():
-        found = listing.read(server)
-        for listed in found.tools if found else ():
+    for server, found in listing.read_all(servers.configured()).items():
+        for listed in found.tools:
             yield tool_of(server, listed)
 
 
