@@ -26,7 +26,7 @@ from sidechat_web.storage.models import Session
 
 from . import headers, live, requests
 from .db import in_db
-from .providers import catalog, wire
+from .providers import catalog, listing, wire
 from .providers.failures import ProviderFailure
 from .providers.provider import Provider
 
@@ -165,8 +165,20 @@ def unfinished(session: Session) -> list[Draft]:
 def is_due(session: Session) -> bool:
     """Whether the next request would fill more of the model's window than is safe."""
     header = session.settings.get("header")
-    size = catalog.window(header["config"]) if header else None
-    return bool(size) and session.context_used >= AUTOMATIC_SHARE * (size or 0)
+    if header is None or not session.context_used:
+        return False
+    size = catalog.window(header["config"])
+    if size is None:
+        _ask_for_window(header["config"])
+        return False
+    return session.context_used >= AUTOMATIC_SHARE * size
+
+
+def _ask_for_window(config: dict[str, Any]) -> None:
+    """Have the provider list its models, in whose list the window may stand: for the next request, not for this one."""
+    provider = catalog.providers().get(config["provider"])
+    if provider is not None:
+        listing.first(provider, wait=False)
 
 
 def _locked(session_id: str, turn: int | None) -> Session:

@@ -1,12 +1,13 @@
 """Compaction: asked for, due, on overflow; whole or not at all."""
 
+import asyncio
 import json
 
 from asgiref.sync import sync_to_async
 
 from sidechat_web.core import events as ev
 from sidechat_web.runtime import commands, requests
-from sidechat_web.runtime.providers import catalog
+from sidechat_web.runtime.providers import catalog, facts, listing
 from sidechat_web.runtime.sidechat import side
 from sidechat_web.storage import reading
 from tests.conftest import idle
@@ -88,6 +89,20 @@ async def test_a_full_window_is_compacted_before_the_request(running, owner, mon
     session = await talked(owner, 4)
     assert ev.COMPACTION_SUMMARY in [e.type for e in await rows(session)]
     assert session.last_reason == {"kind": "completed"}
+
+
+async def test_a_window_that_only_the_server_knows_is_asked_for(running, owner, provider, monkeypatch):
+    monkeypatch.setattr(facts, "_listed", {})
+    monkeypatch.setattr(listing, "_answers", {})
+    provider.models = [{"id": "scripted", "object": "model", "context_length": 100}]
+    session = await talked(owner, 2)
+    async with asyncio.timeout(20):
+        while facts.window("custom", "scripted") is None:
+            await asyncio.sleep(0.02)
+    for text in ("and on", "and on"):
+        await say(session, text)
+        await idle(session)
+    assert ev.COMPACTION_SUMMARY in [e.type for e in await rows(session)]
 
 
 async def test_overflow_is_compacted_and_tried_once_more(running, owner, provider):
