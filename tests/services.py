@@ -44,7 +44,11 @@ class Service:
     def stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(self._stop_signal)
-            self._process.wait(30)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.send_signal(signal.SIGQUIT)  # PostgreSQL's immediate shutdown
+                self._process.wait(20)
             self._process = None
 
     def restart(self) -> None:
@@ -75,7 +79,18 @@ def postgres_server() -> Iterator[Service]:
         data, port = Path(folder) / "data", free_port()
         init = [_program("initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"]
         subprocess.run(init, check=True, user=user, stdout=subprocess.DEVNULL, cwd=folder)
-        options = ["-p", str(port), "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300"]
+        options = [
+            "-p",
+            str(port),
+            "-k",
+            folder,
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            "max_connections=300",
+            "-c",
+            "fsync=off",
+        ]
         service = Service([_program("postgres"), "-D", str(data), *options], port, user, signal.SIGINT)
         service.start()
         try:

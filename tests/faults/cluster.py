@@ -4,7 +4,8 @@
 
 Each session is followed over sockets on both web processes while messages are sent to it. Afterwards: nothing
 accepted is lost or ran twice, every log passes the check, text as seen equals text as logged, no spinner is left,
-and an interrupted turn was shown as such within 15 seconds. Ends with a table; status 1 on any fault.
+an interrupted turn was shown as such within 15 seconds and could be continued. Ends with a table; status 1 on any
+fault.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.faults.viewer import Viewer
 from tests.scripted_provider import ScriptedProvider
 from tests.services import Service, create_database, postgres_server, redis_server
 
+SHOWN_SECONDS = 15
 KINDS = ("web", "worker", "redis", "postgres")
 
 
@@ -74,6 +76,7 @@ class Run:
     accepted: dict[str, list[str]] = field(default_factory=dict)
     viewers: dict[str, list[Viewer]] = field(default_factory=dict)
     heals: dict[str, list[float]] = field(default_factory=dict)
+    shown: dict[str, list[float]] = field(default_factory=dict)  # from a strike to an interrupted turn on a socket
     faults: list[str] = field(default_factory=list)
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
@@ -111,7 +114,27 @@ class Run:
                 await asyncio.to_thread(self.parts.strike, kind, self.rng)
                 await self.settle()
                 self.heals.setdefault(kind, []).append(time.monotonic() - struck)
+                await self.go_on(kind, struck)
             await self.check()
+
+    async def go_on(self, kind: str, struck: float) -> None:
+        """Continue the turns that the strike interrupted; notes when each was shown to be."""
+        interrupted = {}
+        for session, viewers in self.viewers.items():
+            for viewer in viewers:
+                shown = [viewer.times[e["seq"]] - struck for e in viewer.log if _is_interrupted(e)]
+                if fresh := [seconds for seconds in shown if seconds > 0]:
+                    interrupted[session] = max(interrupted.get(session, 0), *fresh)
+        self.shown.setdefault(kind, []).extend(interrupted.values())
+        for session, seconds in interrupted.items():
+            if seconds > SHOWN_SECONDS:
+                self.faults.append(f"{session}: interrupted was shown {seconds:.1f} s after the {kind} was struck")
+            await self.until("POST", f"/api/sessions/{session}/continue", {})
+        await self.settle()
+        for session in interrupted:
+            ended = (await self.until("GET", f"/api/sessions/{session}"))["lastTurn"]
+            if ended["reason"] != {"kind": "completed"}:
+                self.faults.append(f"{session} was not continued: {ended}")
 
     async def settle(self, seconds: float = 120) -> None:
         """Wait until every session is idle and every viewer shows it."""
@@ -145,6 +168,10 @@ class Run:
             self.faults.append(found.stdout + found.stderr)
 
 
+def _is_interrupted(event: dict[str, Any]) -> bool:
+    return event["type"] == "turn/end" and event["data"]["reason"]["kind"] == "interrupted"
+
+
 def run(sessions: int, kills: int, seed: int, kinds: tuple[str, ...] = KINDS) -> list[str]:
     """The faults that the run shows; prints its table."""
     with ScriptedProvider() as provider, cluster(provider.base_url) as parts:
@@ -153,7 +180,11 @@ def run(sessions: int, kills: int, seed: int, kinds: tuple[str, ...] = KINDS) ->
     accepted = sum(map(len, one.accepted.values()))
     print(f"{sessions} sessions, {kills} strikes, seed {seed}: {accepted} messages, {len(one.faults)} faults")
     for kind, heals in one.heals.items():
-        print(f"  {kind:9} {len(heals):3} strikes, idle again after {max(heals):.1f} s at most")
+        shown = one.shown[kind]
+        print(
+            f"  {kind:9} {len(heals):3} strikes, idle again after {max(heals):.1f} s at most;"
+            f" {len(shown)} turns interrupted, shown after {max(shown, default=0):.1f} s at most"
+        )
     return one.faults
 
 

@@ -1,7 +1,11 @@
 """The short, seeded forms of the fault runs."""
 
-from tests.faults import cluster, crosstalk, kill, queueing
+from tests.faults import cluster, crosstalk, cuts, kill, queueing
 from tests.services import redis_server
+
+
+def test_cut_sockets_lose_and_double_nothing():
+    assert cuts.run(streams=6, cuts=40, seed=5, pause=0.03) == []
 
 
 def test_kill_at_random_moments():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from typing import Any
 
 import websockets
@@ -13,13 +14,14 @@ import websockets
 class Viewer:
     """One session as one client sees it: events by seq, streaming blocks by offset, breaches of the protocol.
 
-    `cut()` drops the connection; the viewer reconnects by itself and resumes after its last seq.
+    `cut()` drops the connection; the viewer reconnects by itself, to the server at `url`, and resumes after its last
+    seq. What it shows of a block stays; what comes again must be the same. `times` are those of `time.monotonic`.
     """
 
     def __init__(self, url: str, session_id: str, token: str) -> None:
-        self.url = f"{url.replace('http', 'ws', 1)}/ws/sessions/{session_id}/?as=json"
-        self.session_id, self._token = session_id, token
+        self.url, self.session_id, self._token = url, session_id, token
         self.events: dict[int, dict[str, Any]] = {}
+        self.times: dict[int, float] = {}
         self.blocks: dict[tuple[int, int, int], str] = {}
         self.frames: list[str] = []
         self.status = ""
@@ -39,25 +41,42 @@ class Viewer:
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
-    async def cut(self) -> None:
+    def cut(self) -> None:
         """Drop the connection without a closing handshake."""
         if self._socket is not None:
             self._socket.transport.abort()
 
+    @property
+    def seq(self) -> int:
+        """The last one seen."""
+        return self._last
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The events seen, in the order in which they came."""
+        return list(self.events.values())
+
     async def _follow(self) -> None:
         while True:
             try:
-                header = {"Authorization": f"Bearer {self._token}"}
-                async with websockets.connect(
-                    f"{self.url}&after={self._last}", additional_headers=header, max_size=None, open_timeout=5
-                ) as socket:
+                async with self._connect() as socket:
                     self._socket, self._first = socket, True
                     self.connects += 1
-                    self.blocks.clear()
                     async for raw in socket:
                         self._frame(str(raw))
             except (OSError, websockets.WebSocketException, TimeoutError):
                 await asyncio.sleep(0.05)
+
+    def _connect(self) -> websockets.connect:
+        where = self.url.replace("http", "ws", 1)
+        return websockets.connect(
+            f"{where}/ws/sessions/{self.session_id}/?as=json&after={self._last}",
+            additional_headers={"Authorization": f"Bearer {self._token}"},
+            max_size=None,
+            max_queue=None,
+            open_timeout=5,
+            proxy=None,
+        )
 
     def _frame(self, raw: str) -> None:
         self.frames.append(raw)
@@ -79,13 +98,24 @@ class Viewer:
             self.breaches.append(f"event {event['seq']} came after {self._last}")
         self._last = event["seq"]
         self.events[event["seq"]] = event
+        self.times[event["seq"]] = time.monotonic()
+        if event["type"] == "assistant/message" and not event["data"].get("interrupted"):
+            self._settle(event["data"])
+
+    def _settle(self, data: dict[str, Any]) -> None:
+        """What was shown of a step must be what its message says, as far as it came."""
+        for index, block in enumerate(data["message"]["content"]):
+            shown = self.blocks.get((data["turn"], data["step"], index), "")
+            if block["type"] in ("text", "reasoning") and not block["text"].startswith(shown):
+                self.breaches.append(f"{shown!r} was shown, {block['text']!r} is logged")
 
     def _delta(self, frame: dict[str, Any]) -> None:
-        key = (frame["turn"], frame["step"], frame["index"])
+        key, at, text = (frame["turn"], frame["step"], frame["index"]), frame["offset"], frame["text"]
         have = self.blocks.get(key, "")
-        if frame["offset"] == len(have):
-            self.blocks[key] = have + frame["text"]
-        elif frame["offset"] == 0 and frame["text"].startswith(have):
-            self.blocks[key] = frame["text"]
-        elif frame["offset"] > len(have):
-            self.breaches.append(f"a hole in {key}: {len(have)} characters, next at {frame['offset']}")
+        again = len(have) - at
+        if again < 0:
+            self.breaches.append(f"a hole in {key}: {len(have)} characters, next at {at}")
+        elif have[at : at + len(text)] != text[:again]:
+            self.breaches.append(f"{have[at:]!r} of {key} came again as {text!r}")
+        else:
+            self.blocks[key] = have + text[again:]
