@@ -141,7 +141,7 @@ def test_every_variable_is_documented_and_every_documented_one_exists():
 
 def test_every_package_is_pinned_and_has_its_reason():
     reasons = (ROOT / "docs/decisions/dependencies.md").read_text()
-    for file in ("requirements.txt", "requirements-dev.txt", "requirements-local.txt"):
+    for file in ("requirements.txt", "requirements-dev.txt", "requirements-local.txt", "requirements-audit.txt"):
         for line in (ROOT / file).read_text().splitlines():
             if not line.startswith("#"):
                 pinned = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?==[\w.]+", line)

@@ -328,3 +328,14 @@ def test_a_start_loads_no_sdk_that_it_may_never_need(environment, tmp_path):
     loaded = {line.rpartition("|")[2].strip() for line in (tmp_path / "imports").read_text().splitlines()}
     assert "sidechat_web.runtime.runner" in loaded
     assert loaded & {"openai", "anthropic", "mcp", "redis", "psycopg", "procrastinate"} == set()
+
+
+def test_audit_fails_where_a_package_could_not_be_checked(launcher, monkeypatch):
+    calls = []
+    monkeypatch.setattr(launcher, "prepare", lambda *more: calls.append(more))
+    monkeypatch.setattr(launcher, "call", lambda *command: calls.append(command) or 1)
+    assert launcher.audit(["--desc"]) == 1
+    assert calls == [
+        ("requirements-audit.txt",),
+        ("pip-audit", "--local", "--strict", "--progress-spinner=off", "--desc"),
+    ]
