@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Final
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
@@ -28,8 +26,6 @@ from .forms import MessageForm, NewSessionForm, QueuedForm, SeqForm, SideForm, f
 from .once import once
 from .replies import CLOSE, SENT, done, hearing, moved, refused, sentence
 from .session import show
-
-_ASIDE: Final = re.compile(r"/(?:btw|side)(?:\s+|$)", re.I)
 
 
 @login_required
@@ -59,17 +55,15 @@ def new(request: PageRequest) -> HttpResponse:
 @login_required
 @require_POST
 def send(request: PageRequest, session_id: str) -> HttpResponse:
-    """Accept a message. One that starts with /btw or /side opens a side instead, whatever runs; see also `slash`."""
+    """Accept a message, or do what it says after a slash."""
     session = session_or_404(request, session_id, write=True)
     form = MessageForm(request.POST)
     if not form.is_valid():
         return _refuse_text(request, session, first_error(form))
     text, key = form.cleaned_data["text"], form.cleaned_data["key"]
-    if not form.cleaned_data["quotes"]:
-        if aside := _ASIDE.match(text.lstrip()):
-            return _ask_aside(request, session, text.lstrip()[aside.end() :].strip(), key)
-        if asked := slash.command(text):
-            return _run_command(request, session, *asked)
+    typed = None if form.cleaned_data["quotes"] else slash.read(text)
+    if typed is not None:
+        return _run_command(request, session, typed, key)
     mode = form.cleaned_data["mode"] or "queue"
     try:
         quotes = _quotes(request, form)
@@ -180,10 +174,14 @@ def remove_queued(request: PageRequest, session_id: str, item_id: str) -> HttpRe
     return done(request, links.url(session), **{"sidechat:returned": {"session": session.pk, "text": item.text}})
 
 
-def _run_command(request: PageRequest, session: Session, name: str, rest: str) -> HttpResponse:
-    target = side_to_merge_or_404(request, session.pk) if slash.needs_merging(name) else session
+def _run_command(request: PageRequest, session: Session, typed: slash.Typed, key: str) -> HttpResponse:
+    """A slash command; what was typed stays in the composer where it is refused."""
+    name = typed.command.name
+    if name in slash.ASIDE:
+        return _ask_aside(request, session, typed.text, key)
+    target = side_to_merge_or_404(request, session.pk) if name == slash.MERGE else session
     try:
-        slash.run(target, name, rest)
+        slash.run(target, typed)
     except SidechatError as e:
         return _refuse_text(request, session, sentence(e.message))
     return done(request, links.url(session), **{SENT: {"key": new_id()}})

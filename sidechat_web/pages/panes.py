@@ -21,7 +21,7 @@ from sidechat_web.storage import reading
 from sidechat_web.storage.ids import new_id
 from sidechat_web.storage.models import QueueItem, Session
 
-from . import history
+from . import history, slash
 from .notes import MergeBar, Pending, merge_bar, pending
 from .origins import origin
 
@@ -78,6 +78,7 @@ class Pane:
     inherited_size: str
     read_only: str
     key: str
+    commands: list[slash.Command]
     text: str = ""
     refusal: str = ""
     home: str = ""
@@ -118,6 +119,7 @@ def pane(session: Session, *, before: int | None = None, text: str = "", refusal
         inherited_size=_inherited_size(session) if own else "",
         read_only=_why_closed(session),
         key=new_id(),
+        commands=slash.offered(session),
         text=text,
         refusal=refusal,
         home=links.page(str(session.parent_id)) if own else "",

@@ -52,7 +52,7 @@ function announce(pane) {
   if (area) area.placeholder = ["running", "waiting"].includes(pane.dataset.status) ? area.dataset.running : area.dataset.idle;
 }
 
-function send(form, steer) {
+export function send(form, steer) {
   form.querySelector("input[name=mode]")?.remove();
   if (steer) {
     const mode = Object.assign(document.createElement("input"), { type: "hidden", name: "mode", value: "steer" });
@@ -63,7 +63,9 @@ function send(form, steer) {
 
 document.addEventListener("input", (event) => {
   const form = event.target.closest?.("form.composer[data-draft]");
-  if (form) changed(form);
+  if (!form) return;
+  changed(form);
+  if (event.target.value.startsWith("/")) import("./slash.js").then(({ offer }) => offer(event.target));
 });
 
 document.addEventListener("keydown", (event) => {

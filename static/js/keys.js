@@ -7,15 +7,11 @@ const KEYS = [
   ["↑", "In an empty box: edit the last queued message"],
   ["Ctrl /", "From main to side and back; opens the side"],
   ["Esc", "Close an empty side panel"],
-  ["Ctrl K", "Search sessions"],
+  ["Ctrl K", "Go to a session, or do something by its name"],
   ["↑ ↓", "In the list of sessions: move"],
   ["F2", "In the list of sessions: rename and settings"],
-  ["/btw …", "In main: ask on the side, also while a turn runs"],
-  ["/merge", "In a side: merge back; with a text after it, that text"],
-  ["/compact", "Summarise the oldest part of what the model sees"],
-  ["/model …", "Go on with another model"],
-  ["/rename …", "Rename the session"],
-  ["/stop", "Stop the turn"],
+  ["/", "In a message: commands – ↑ ↓ choose, Tab or Enter takes"],
+  ["/btw …", "Ask on the side, also while a turn runs"],
   ["?", "This list"],
 ];
 
@@ -49,7 +45,7 @@ document.addEventListener("keydown", (event) => {
   const ctrl = event.ctrlKey || event.metaKey;
   if (document.querySelector("dialog[open]") || event.isComposing || event.altKey) return;
   if (ctrl && event.key === "/") toggle();
-  else if (ctrl && event.key.toLowerCase() === "k" && !event.shiftKey) document.getElementById("search").focus();
+  else if (ctrl && event.key.toLowerCase() === "k" && !event.shiftKey) import("./palette.js").then(({ open }) => open());
   else if (event.key === "Escape" && closeEmptyPanel()) event.stopPropagation();
   else if (event.key === "?" && !typing(event.target)) showKeys();
   else return;

@@ -84,8 +84,7 @@ def test_switching_marks_the_row_and_the_title(open_page, talk, main):
 
 def test_tree_by_keyboard(open_page, main):
     page = open_page(f"/s/{main}/")
-    page.keyboard.press("Control+k")
-    expect(page.locator("#search")).to_be_focused()
+    page.locator("#search").focus()
     page.keyboard.type("port the")
     page.keyboard.press("ArrowDown")
     assert focused(page).startswith("row-")
