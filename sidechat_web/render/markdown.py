@@ -33,6 +33,7 @@ from .text import plain
 
 SCHEMES: Final = frozenset({"http", "https", "mailto"})
 MOST_CHARACTERS: Final = 400_000  # longer text is shown as it is written
+MOST_BRACKETS: Final = 8_000  # each may begin a link, which costs more than any other mark; more are shown as written
 PART_CHARACTERS: Final = 20_000
 MOST_HIGHLIGHTED: Final = 60_000  # longer code is shown without colours
 MOST_MATH: Final = 2_000
@@ -59,7 +60,7 @@ def parse(text: str, context: dict[str, Any] | None = None) -> list[Block]:
     Where `text` continues another one, `context` is what that one left: it is changed to what both leave.
     """
     text = plain(text)
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MOST_CHARACTERS or text.count("[") > MOST_BRACKETS:
         return as_written(text)
     parser = _parser()
     env: dict[str, Any] = {} if context is None else context
