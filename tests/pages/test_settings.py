@@ -195,7 +195,7 @@ def test_what_is_no_server_is_refused_and_nothing_is_written(client, data, form)
     assert not (data / "mcp.json").exists()
 
 
-def test_a_test_lists_a_real_servers_tools_and_trust_counts(client, htmx, data):
+def test_a_test_lists_a_real_servers_tools_and_trust_counts(transactional_db, client, htmx, data):
     form = {"name": "real", "command": f"{sys.executable} {SERVER} {data}", "enabled": "on"}
     client.post("/settings/mcp/server", form)
     assert "Not listed yet." in text_of(client.get("/settings/"))
@@ -207,7 +207,7 @@ def test_a_test_lists_a_real_servers_tools_and_trust_counts(client, htmx, data):
     assert "read-only" in page and "Trust no longer" in page
 
 
-def test_a_server_that_does_not_answer_says_why(client, data):
+def test_a_server_that_does_not_answer_says_why(transactional_db, client, data):
     client.post("/settings/mcp/server", {"name": "none", "command": "/no/such/program", "enabled": "on"})
     assert client.post("/settings/mcp/test", {"name": "none"}).url == "/settings/"
     assert "could not be reached" in text_of(client.get("/settings/"))
