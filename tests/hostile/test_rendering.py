@@ -1,4 +1,4 @@
-"""Hostile text through the renderer: it stays text, however it streams, at a cost that follows its length."""
+"""Hostile text through the renderer: it stays text, however it is cut, at a cost that follows its length."""
 
 import sys
 from urllib.parse import urlsplit
