@@ -51,6 +51,9 @@ class Service:
                 self._process.wait(20)
             self._process = None
 
+    def has_ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
     def restart(self) -> None:
         self.stop()
         self.start()

@@ -24,6 +24,7 @@ class Worker:
 
     def __init__(self, product: Product) -> None:
         self._product = product
+        self.env = product.env
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -38,7 +39,7 @@ class Worker:
             self._process = subprocess.Popen(
                 [sys.executable, "manage.py", "worker"],
                 cwd=ROOT,
-                env=self._product.env,
+                env=self.env,
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
