@@ -226,14 +226,19 @@ class Connections:
 
     async def list_now(self, server: Server) -> Listing:
         """Connect, list what the server offers, and leave; a failure is kept as the listing's error."""
+        try:
+            await self.visit(server)
+        except Unavailable as e:
+            return await in_db(listing.keep_failure, server, str(e))
+        return await in_db(listing.read, server) or Listing()
+
+    async def visit(self, server: Server) -> None:
+        """Connect, keep a listing of what the server offers, and leave. Raises Unavailable."""
         connection = self._new(server)
         try:
             await connection.opened()
-        except Unavailable as e:
-            return await in_db(listing.keep_failure, server, str(e))
         finally:
             await connection.close()
-        return await in_db(listing.read, server) or Listing()
 
     async def close(self) -> None:
         self._by_name.clear()

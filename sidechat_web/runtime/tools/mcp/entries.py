@@ -77,10 +77,14 @@ def list_now(server: Server) -> Listing:
     """Connect to the server and list what it offers; a failure is the listing's error."""
     from . import connections
 
-    async def listed() -> Listing:
-        return await connections.here().list_now(server)
+    async def visit() -> None:
+        await connections.here().visit(server)
 
-    return async_to_sync(listed)()
+    try:
+        async_to_sync(visit)()
+    except connections.Unavailable as e:
+        return listing.keep_failure(server, str(e))
+    return listing.read(server) or Listing()
 
 
 def last_listing(entry: Entry) -> Listing | None:
