@@ -45,6 +45,11 @@ class Row:
         return min([self.mark, *(child.loudest for child in self.children)], key=_LOUDEST.index)
 
     @property
+    def heard(self) -> str:
+        """What only a dot shows, for those who do not see it."""
+        return "new" if self.mark == "unread" else ""
+
+    @property
     def activity(self) -> int:
         return max([self.updated_at, *(child.activity for child in self.children)])
 

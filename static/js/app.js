@@ -101,10 +101,14 @@ if (document.getElementById("tree")) {
       const frame = fragment(text).firstElementChild;
       if (frame.dataset.frame === "hello") document.getElementById("tree").dataset.connection = "live";
       if (frame.dataset.frame === "bye") tree.dismissed(frame.dataset.code);
-      else if (changed(frame)) document.body.dispatchEvent(new CustomEvent("sidechat:tree", { detail: { ...frame.dataset } }));
+      if (frame.dataset.session) import("./attention.js").then(({ noticed }) => noticed(frame.dataset));
+      if (frame.dataset.frame !== "bye" && changed(frame)) document.body.dispatchEvent(new CustomEvent("sidechat:tree", { detail: { ...frame.dataset } }));
     },
     (state) => { document.getElementById("tree").dataset.connection = state; },
   );
 }
+
+const notifications = document.querySelector("[data-notify]");
+if (notifications) import("./attention.js").then(({ settle }) => settle(notifications));
 
 sync();

@@ -107,8 +107,7 @@ def test_by_keyboard(open_page, other, title):
 
     page.keyboard.press("Control+k")
     page.keyboard.type(title)
-    expect(page.locator("#rows a.row")).to_have_count(1)
-    page.keyboard.press("ArrowDown")
+    expect(page.locator("#palette-list b")).to_have_text([title])
     page.keyboard.press("Enter")
     expect(page.locator("#main h2")).to_have_text(title)
     page.go_back()
@@ -124,6 +123,14 @@ def test_by_keyboard(open_page, other, title):
     expect(page.locator("#main .note")).to_contain_text("Conclusion:")
     wait_until_idle(page)
     same_after_reload(page)
+
+    page.keyboard.press("Control+/")
+    page.keyboard.press("Control+/")
+    expect(page.locator("#main .composer textarea")).to_be_focused()
+    tab_back_to(page, "Retract")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main .note.retracted")).to_have_count(1)
+    expect(page.locator("#main .composer [role=status]").first).to_have_text("Ready")
 
 
 def test_aside_by_command_while_main_runs(open_page, talk):
