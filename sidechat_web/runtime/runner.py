@@ -45,6 +45,7 @@ class Runner:
         self._elsewhere = Elsewhere()
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
+        self._given_up: set[str] = set()  # sessions whose turn of ours may still be open
         self._runs: dict[str, TurnRun] = {}
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -111,9 +112,20 @@ class Runner:
                     return
         except Exception:
             _logger.exception("running %s failed; its turn will be closed as interrupted", session_id)
-            await in_db(repair.close_abandoned, session_id, self._presence.id)
+            self._given_up.add(session_id)
         finally:
             self._driving.pop(session_id, None)
+        await self._close_given_up()
+
+    async def _close_given_up(self) -> None:
+        """Close the turns whose running failed here; what failed them, a full disk say, may outlast several rounds."""
+        for session_id in self._given_up - self._driving.keys():
+            self._given_up.discard(session_id)
+            try:
+                await in_db(repair.close_abandoned, session_id, self._presence.id)
+            except Exception:
+                _logger.exception("closing the turn of %s failed; trying again", session_id)
+                self._given_up.add(session_id)
 
     async def _run(self, turn: Turn, *, resumed: bool = False) -> None:
         run = self._runs[turn.session_id] = TurnRun(turn, self._flusher)
@@ -141,6 +153,7 @@ class Runner:
 
     async def _round(self) -> None:
         await in_db(self._presence.beat)
+        await self._close_given_up()
         if self._by_jobs:
             await jobs.release_stalled()
         for session_id in await in_db(_find_work):
