@@ -1,4 +1,4 @@
-"""A database that refuses for a while, as a full disk does: a turn that fails, and whose closing fails, is closed later."""
+"""A database that refuses for a while, as a full disk does: a turn whose closing fails, too, is closed later."""
 
 import asyncio
 
