@@ -23,8 +23,7 @@ def test_a_session_that_ends_elsewhere_marks_title_and_icon(open_page, product, 
     product.call("POST", f"/api/sessions/{there}/messages", {"text": "again"})
     expect(page).to_have_title("(1) Here · Sidechat")
     assert icon(page) != plain
-    expect(page.locator(f"#row-{there} .dot.unread")).to_be_visible()
-    page.locator(f"#row-{there}").click()
+    page.evaluate("there => htmx.ajax('GET', `/s/${there}/`, { target: '#panes' })", there)
     expect(page).to_have_title("There · Sidechat")
     assert icon(page) == plain
 
