@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from django.db.models import Q, QuerySet
 
 from sidechat_web.core.errors import SidechatError
+from sidechat_web.storage import search
 from sidechat_web.storage.models import Session
 
 _CURSOR = re.compile(r"(\d{1,16})\.([a-z0-9]{26})")
@@ -42,23 +43,16 @@ def page(
     sessions: QuerySet[Session], *, q: str, archived: bool, limit: int, cursor: Cursor | None
 ) -> tuple[list[Session], Cursor | None]:
     """At most `limit` of `sessions`, and where the next page starts (None on the last)."""
-    rows = with_ancestors(sessions, matching(sessions, q, archived)).order_by("-updated_at", "-id")
+    found = search.matching(sessions, q).filter(archived=archived)
+    rows = with_ancestors(sessions, found).order_by("-updated_at", "-id")
     if cursor is not None:
         older = Q(updated_at__lt=cursor.updated_at)
         rows = rows.filter(older | Q(updated_at=cursor.updated_at, id__lt=cursor.session_id))
-    found = list(rows.select_related("parent")[: limit + 1])
-    if len(found) <= limit:
-        return found, None
-    last = found[limit - 1]
-    return found[:limit], Cursor(last.updated_at, last.pk)
-
-
-def matching(sessions: QuerySet[Session], q: str, archived: bool) -> QuerySet[Session]:
-    """Those whose title has every word of `q`."""
-    found = sessions.filter(archived=archived)
-    for word in q.split():
-        found = found.filter(title__icontains=word)
-    return found
+    listed = list(rows.select_related("parent")[: limit + 1])
+    if len(listed) <= limit:
+        return listed, None
+    last = listed[limit - 1]
+    return listed[:limit], Cursor(last.updated_at, last.pk)
 
 
 def with_ancestors(sessions: QuerySet[Session], found: QuerySet[Session]) -> QuerySet[Session]:

@@ -220,6 +220,13 @@ class Context(Answer):
     window: int = Omitted()
 
 
+class Match(Answer):
+    """A message that a search found, and the text around its first word."""
+
+    seq: int
+    text: str
+
+
 class Session(Answer):
     """One session. `id` names it here; `logId` is its log's own id, equal for sessions made here."""
 
@@ -241,6 +248,7 @@ class Session(Answer):
     unread: bool
     usage: Usage
     context: Context
+    match: Match = Omitted(description="In a list that was searched: the newest message with all words.")
 
 
 class SessionPage(Answer):

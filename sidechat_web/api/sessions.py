@@ -11,7 +11,7 @@ from ninja.params.functions import Query
 
 from sidechat_web.runtime import commands
 from sidechat_web.runtime.views import session_json
-from sidechat_web.storage import access
+from sidechat_web.storage import access, search
 
 from . import auth, listing, schemas
 
@@ -36,16 +36,22 @@ def create_session(request: HttpRequest, body: schemas.NewSession | None = None)
 @router.get("/sessions", response=schemas.SessionPage)
 def list_sessions(
     request: HttpRequest,
-    q: schemas.Text = Query("", max_length=200, description="Words that the title must have."),
+    q: schemas.Text = Query("", max_length=200, description="Beginnings of words; see above."),
     archived: bool = Query(False, description="The archived ones instead of the others."),
     limit: int = Query(200, ge=1, description="More than 1,000 counts as 1,000."),
     cursor: schemas.Text = Query("", max_length=200, description="The `next` of the page before."),
 ) -> dict[str, Any]:
-    """Flat, newest activity first; parents come with their sides, whether or not they match themselves."""
+    """Flat, newest activity first; parents come with their sides, whether or not they match themselves.
+
+    With `q` those whose title has every word of it, or one of whose messages has words that begin so. `match` is
+    the newest such message. What a fork inherited is found in the session where it was said.
+    """
     start = listing.Cursor.parse(cursor) if cursor else None
     visible = access.visible(auth.caller(request))
     found, end = listing.page(visible, q=q, archived=archived, limit=min(limit, MAX_SESSIONS), cursor=start)
-    return {"sessions": [session_json(session) for session in found], "next": str(end) if end else None}
+    hits = search.newest_hits(visible, found, q)
+    listed = [{**session_json(session), **_match(hits.get(session.pk))} for session in found]
+    return {"sessions": listed, "next": str(end) if end else None}
 
 
 @router.get("/sessions/{session_id}", response=schemas.Session)
@@ -75,3 +81,7 @@ def delete_session(
 ) -> dict[str, list[str]]:
     """Delete a session. Where it has sides and `sides` does not say what to do: 409 `has_sides`."""
     return dict(commands.delete(auth.own_session(request, session_id), sides))
+
+
+def _match(hit: search.Hit | None) -> dict[str, Any]:
+    return {"match": {"seq": hit.seq, "text": search.texts(hit.snippet)}} if hit else {}

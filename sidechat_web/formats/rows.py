@@ -37,6 +37,7 @@ class RowWriter:
         self._session = session
         self._head = session.head
         self._rows: list[Event] = []
+        self._events: list[LogEvent] = []  # of the rows, without chunks
         self._row_bytes = 0
         self._written = 0
         self._chunks: list[Line] = []
@@ -63,6 +64,7 @@ class RowWriter:
             self._end_chunks()
             self._head = _advanced(self._head, line.event)
             self._present(line.event)
+            self._events.append(line.event)
             self._add_row(self._row([line], _kind(line.event)))
 
     def _add_chunks(self, line: Line) -> None:
@@ -98,9 +100,9 @@ class RowWriter:
 
     def _flush(self) -> None:
         if self._rows:
-            log_writer.import_rows(self._session, self._rows, self._head)
+            log_writer.import_rows(self._session, self._rows, self._events, self._head)
             self._written += len(self._rows)
-            self._rows, self._row_bytes = [], 0
+            self._rows, self._events, self._row_bytes = [], [], 0
 
     def _present(self, event: LogEvent) -> None:
         """Take from one event what lists and meters show. Foreign data may have any shape."""

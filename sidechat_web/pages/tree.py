@@ -8,13 +8,17 @@ from typing import Final
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from sidechat_web.core.words import Piece
 from sidechat_web.render import links, words
+from sidechat_web.render.text import plain
+from sidechat_web.storage import search
 from sidechat_web.storage.access import visible
 from sidechat_web.storage.models import Session
 
@@ -22,6 +26,14 @@ from .access import PageRequest
 
 MOST_ROOTS: Final = 80
 _LOUDEST: Final = ("waiting", "failed", "running", "unread", "idle")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A message that a search found: the text around the words, and where it stands."""
+
+    pieces: list[Piece]
+    url: str
 
 
 @dataclass(slots=True)
@@ -38,6 +50,7 @@ class Row:
     pinned: bool
     current: bool
     orphaned: bool
+    hit: Found | None = None
     children: list[Row] = field(default_factory=list)
 
     @property
@@ -92,12 +105,11 @@ def forest(
 
     Only the rows that are shown are read whole.
     """
-    found = visible(user).filter(archived=archived)
-    if query:
-        found = found.filter(title__icontains=query)
+    sessions = visible(user)
+    found = search.matching(sessions, query).filter(archived=archived)
     trees = _Trees(found.order_by("created_at", "id").values_list("pk", "parent_id", "updated_at", "pinned"))
     shown = trees.roots[offset : offset + MOST_ROOTS]
-    rows = _rows(trees.below(shown), set(current))
+    rows = _rows(trees.below(shown), set(current), sessions, query)
     for pk, row in rows.items():
         row.children = [rows[child] for child in trees.children.get(pk, ())]
     return Forest(
@@ -135,12 +147,13 @@ class _Trees:
         return out
 
 
-def _rows(ids: list[str], current: set[str]) -> dict[str, Row]:
-    sessions = Session.objects.filter(pk__in=ids).select_related("parent")
-    return {session.pk: _row(session, current) for session in sessions}
+def _rows(ids: list[str], current: set[str], sessions: QuerySet[Session], query: str) -> dict[str, Row]:
+    shown = list(Session.objects.filter(pk__in=ids).select_related("parent"))
+    hits = search.newest_hits(sessions, shown, query)
+    return {session.pk: _row(session, current, hits.get(session.pk)) for session in shown}
 
 
-def _row(session: Session, current: set[str]) -> Row:
+def _row(session: Session, current: set[str], hit: search.Hit | None) -> Row:
     mark = _mark(session)
     return Row(
         id=session.pk,
@@ -153,7 +166,13 @@ def _row(session: Session, current: set[str]) -> Row:
         pinned=session.pinned,
         current=session.pk in current,
         orphaned=session.kind == Session.Kind.SIDE and not links.has_parent(session),
+        hit=found(session, hit) if hit else None,
     )
+
+
+def found(session: Session, hit: search.Hit) -> Found:
+    """A hit as it is shown."""
+    return Found([Piece(plain(piece.text), piece.found) for piece in hit.snippet], links.message(session, hit.seq))
 
 
 def _mark(session: Session) -> str:
@@ -196,5 +215,5 @@ def _groups(rows: list[Row]) -> list[Group]:
 
 def _why_empty(query: str, archived: bool) -> str:
     if query:
-        return f"No session has “{query}” in its title."
+        return f"Nothing was said, and no session is called, “{query}”."
     return "Nothing is archived." if archived else "No sessions yet."

@@ -31,6 +31,12 @@ def url(session: Session) -> str:
     return page(session.pk)
 
 
+def message(session: Session, seq: int) -> str:
+    """Where one message is shown: the turns around it, scrolled to it. Reads `session.parent` as `url` does."""
+    shown = page(str(session.parent_id), side=session.pk, at=seq) if beside(session) else page(session.pk, at=seq)
+    return f"{shown}#{session.pk}-e{seq}"
+
+
 def beside(session: Session) -> bool:
     """Whether the session is shown beside a parent: a side that was not promoted and whose parent can be seen."""
     promoted = bool(session.settings.get("promoted"))

@@ -19,6 +19,7 @@ from sidechat_web.core.events import ASSISTANT_CHUNK, ASSISTANT_MESSAGE, SESSION
 from sidechat_web.core.events import Event as LogEvent
 from sidechat_web.core.head import Head, advance
 
+from . import passages
 from .ids import now_ms
 from .models import Event, Segment, Session
 
@@ -96,6 +97,7 @@ def append_locked(session: Session, drafts: Sequence[Draft]) -> list[LogEvent]:
         rows.append(_row(session.pk, [event]))
     _move_head(session, head, events)
     Event.objects.bulk_create(rows)
+    passages.add(session.pk, events)
     _announce(session.pk, head.next_seq, False)
     _show(session.pk, events)
     return events
@@ -126,9 +128,13 @@ def append_chunks(batches: Iterable[ChunkBatch]) -> dict[str, int]:
     return lengths
 
 
-def import_rows(session: Session, rows: Sequence[Event], head: Head) -> None:
-    """Add verbatim rows of a foreign log and set the head; the transaction must hold the session's lock."""
+def import_rows(session: Session, rows: Sequence[Event], events: Sequence[LogEvent], head: Head) -> None:
+    """Add verbatim rows of a foreign log and set the head; the transaction must hold the session's lock.
+
+    `events` are those of the rows, without chunks.
+    """
     Event.objects.bulk_create(rows, batch_size=2000)
+    passages.add(session.pk, events)
     _compare_and_set(session, **_head_fields(head))
     _announce(session.pk, head.next_seq, False)
 
@@ -228,6 +234,7 @@ def erase_unreferenced(session_ids: Iterable[str]) -> None:
         living = Segment.objects.filter(origin=pk, session__deleted_at=None)
         kept = living.aggregate(stop=Max("stop"))["stop"] or 0
         Event.objects.filter(session=pk, seq__gte=kept).delete()
+        passages.erase(pk, seq_from=kept)
 
 
 def normal_bytes(event: LogEvent) -> bytes:

@@ -165,6 +165,17 @@ class Event(models.Model):
         ]
 
 
+class Passage(models.Model):
+    """The words of one event's message, or of a part of a long one, for the search; see `core.words`."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+", db_index=False)
+    seq = models.BigIntegerField()
+    words = models.TextField()
+
+    class Meta:
+        indexes = [models.Index(fields=["session", "seq"], name="passages_by_seq")]
+
+
 class QueueItem(models.Model):
     """Accepted input that waits for its turn. It starts in the transaction that logs its message."""
 

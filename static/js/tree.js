@@ -1,10 +1,10 @@
 // The list of sessions: which ones are shown, and moving in it by keyboard.
 
-const rows = () => [...document.querySelectorAll("#rows a.row")];
+const rows = () => [...document.querySelectorAll("#rows a:is(.row, .hit)")];
 
 function markCurrent() {
   const shown = new Set([...document.querySelectorAll(".pane[data-session]")].map((pane) => pane.dataset.session));
-  for (const row of rows()) {
+  for (const row of document.querySelectorAll("#rows a.row")) {
     if (shown.has(row.dataset.session)) row.setAttribute("aria-current", "page");
     else row.removeAttribute("aria-current");
   }
@@ -18,13 +18,13 @@ function move(from, step) {
 }
 
 document.addEventListener("keydown", (event) => {
-  const row = event.target.closest?.("#rows a.row");
+  const row = event.target.closest?.("#rows a:is(.row, .hit)");
   const inSearch = event.target.id === "search";
   if (event.ctrlKey || event.metaKey || event.altKey || !(row || inSearch)) return;
   if (event.key === "ArrowDown") row ? move(row, 1) : rows()[0]?.focus();
   else if (event.key === "ArrowUp" && row) move(row, -1);
-  else if (event.key === "F2" && row) htmx.ajax("GET", `/s/${row.dataset.session}/settings`, { target: "#dialog" });
-  else if (event.key === "Delete" && row) htmx.ajax("GET", `/s/${row.dataset.session}/delete`, { target: "#dialog" });
+  else if (event.key === "F2" && row?.dataset.session) htmx.ajax("GET", `/s/${row.dataset.session}/settings`, { target: "#dialog" });
+  else if (event.key === "Delete" && row?.dataset.session) htmx.ajax("GET", `/s/${row.dataset.session}/delete`, { target: "#dialog" });
   else return;
   event.preventDefault();
 });

@@ -150,7 +150,7 @@ def test_tree_nests_sides_and_searches_titles(htmx, session, aside, owner):
     assert tree.index("Other thing") < tree.index("Port the reader") < tree.index("why cut there?")
     found = text(htmx.get("/sessions/?q=other"))
     assert "Other thing" in found and "Port the reader" not in found
-    assert escape("No session has “zzz” in its title.") in text(htmx.get("/sessions/?q=zzz"))
+    assert escape("Nothing was said, and no session is called, “zzz”.") in text(htmx.get("/sessions/?q=zzz"))
 
 
 def test_tree_rolls_the_loudest_state_up(htmx, session, aside):

@@ -233,6 +233,26 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="Passage",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("seq", models.BigIntegerField()),
+                ("words", models.TextField()),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="storage.session",
+                    ),
+                ),
+            ],
+            options={
+                "indexes": [models.Index(fields=["session", "seq"], name="passages_by_seq")],
+            },
+        ),
+        migrations.CreateModel(
             name="Event",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
