@@ -31,7 +31,9 @@ def test_search_finds_what_was_said(product: Product):
         return {s["id"]: s.get("match", {}).get("text", "") for s in answer["sessions"]}
 
     _, main = product.call("POST", "/api/sessions", {"title": "Plans"})
-    product.call("POST", f"/api/sessions/{main['id']}/messages", {"text": "Why the Straße? [[say:Because päirs stay.]]"})
+    product.call(
+        "POST", f"/api/sessions/{main['id']}/messages", {"text": "Why the Straße? [[say:Because päirs stay.]]"}
+    )
     product.wait_idle(main["id"])
     _, aside = product.call("POST", f"/api/sessions/{main['id']}/fork", {"text": "Zebra? [[say:No.]]"})
     product.wait_idle(aside["id"])
