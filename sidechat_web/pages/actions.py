@@ -22,7 +22,7 @@ from sidechat_web.storage.models import Approval, Session
 
 from . import history, panes, slash, tree
 from .access import PageRequest, session_or_404, side_to_merge_or_404, side_to_renew_or_404
-from .forms import MessageForm, NewSessionForm, QueuedForm, SeqForm, SideForm, first_error
+from .forms import MessageForm, NewSessionForm, PlaceForm, QueuedForm, SeqForm, SideForm, first_error
 from .once import once
 from .replies import CLOSE, SENT, done, hearing, moved, refused, sentence
 from .session import show
@@ -146,10 +146,14 @@ def fork(request: PageRequest, session_id: str) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def edit_queued(request: PageRequest, session_id: str, item_id: str) -> HttpResponse:
-    """Change the text of a message that waits for its turn."""
+    """Change the text of a message that waits for its turn, or with `position` its place."""
     session = session_or_404(request, session_id, write=True)
+    place = PlaceForm(request.POST)
     try:
         item = queue.find(session, item_id)
+        if place.is_valid():
+            commands.edit_queued(session, item_id, position=place.cleaned_data["position"])
+            return done(request, links.url(session))
         form = QueuedForm(request.POST or None)
         if request.method == "POST" and form.is_valid():
             commands.edit_queued(session, item_id, text=form.cleaned_data["text"])

@@ -96,6 +96,10 @@ class DeleteForm(forms.Form):
     sides = forms.ChoiceField(choices=[("delete", ""), ("keep", "")], required=False)
 
 
+class PlaceForm(forms.Form):
+    position = forms.IntegerField(min_value=0, max_value=1_000_000)
+
+
 class QueuedForm(forms.Form):
     text = forms.CharField(
         max_length=MAX_TEXT_CHARS, strip=False, error_messages={"required": "Write something first."}

@@ -401,6 +401,14 @@ def test_mirrored_log_can_be_read_but_not_written(client, session):
     assert "belongs to another program" in page and f'action="/s/{session.pk}/send"' not in page
 
 
+def test_queued_messages_change_their_order(client, session):
+    items = [commands.say(session, words) for words in ("one", "two", "three")]
+    address = f"/s/{session.pk}/queue/{items[2].pk}"
+    assert f'formaction="{address}" name="position" value="1"' in text(client.get(f"/s/{session.pk}/"))
+    assert client.post(address, {"position": "1"}).status_code == 302
+    assert typed(session) == ["one", "three", "two"]
+
+
 # -- once more -----------------------------------------------------------------------------------
 
 

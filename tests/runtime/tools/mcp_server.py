@@ -1,7 +1,8 @@
 """A small MCP server with everything that a server can do wrong: `python mcp_server.py DIRECTORY [--http]`.
 
 With `--http` it listens on a free port of the loopback, printed first, else it speaks over its standard streams.
-`SEED` in the environment shuffles the order in which it lists its tools; with `down` it ends at once.
+`SEED` in the environment shuffles the order in which it lists its tools; with `down` it ends at once. `MORE` is how
+many further tools it has.
 """
 
 import asyncio
@@ -115,6 +116,8 @@ def main() -> None:
     random.Random(os.environ.get("SEED", "0")).shuffle(TOOLS)
     for tool, annotations in TOOLS:
         server.add_tool(tool, annotations=annotations)
+    for n in range(int(os.environ.get("MORE", "0"))):
+        server.add_tool(echo, name=f"more_{n}", annotations=READS)
     server.add_tool(odd, name="odd.name/of a tool", annotations=READS)
     if "--http" not in sys.argv:
         return server.run("stdio")

@@ -128,6 +128,12 @@ async def test_stop_ends_a_call_to_a_server(two_servers, running, owner, root):
 async def test_the_tools_stay_the_same_bytes_in_forks_and_after_restarts(
     transactional_db, provider, owner, root, two_servers, data
 ):
+    def configure(seed):
+        for entry in two_servers.values():
+            entry["env"] = {"SEED": seed, "MORE": "5"}
+        (data / "mcp.json").write_text(json.dumps({"mcpServers": two_servers}))
+
+    configure("1")
     await runner.start()
     await until_listed()
     session = await create(owner, cwd=str(root))
@@ -135,9 +141,7 @@ async def test_the_tools_stay_the_same_bytes_in_forks_and_after_restarts(
     await idle(session)
     await runner.stop()
     await McpListing.objects.all().adelete()
-    for entry in two_servers.values():
-        entry["env"] = {"SEED": "7"}
-    (data / "mcp.json").write_text(json.dumps({"mcpServers": two_servers}))
+    configure("7")
     await runner.start()
     await until_listed()
     fork, advisor = await sync_to_async(commands.fork)(session), await open_side(session)
@@ -145,9 +149,7 @@ async def test_the_tools_stay_the_same_bytes_in_forks_and_after_restarts(
         await say(each, "and on")
         await idle(each)
     for seed in ("7", "down"):
-        for entry in two_servers.values():
-            entry["env"] = {"SEED": seed}
-        (data / "mcp.json").write_text(json.dumps({"mcpServers": two_servers}))
+        configure(seed)
         fresh = await create(owner, cwd=str(root))
         await say(fresh, "hello")
         await idle(fresh)
@@ -159,7 +161,7 @@ async def test_the_tools_stay_the_same_bytes_in_forks_and_after_restarts(
     await runner.stop()
     tools = [body[body.index(b'"tools":') :] for body in provider.bodies]
     assert len(tools) == 8 and len(set(tools)) == 1
-    assert len(json.loads(provider.bodies[0])["tools"]) == 34
+    assert len(json.loads(provider.bodies[0])["tools"]) == 44
     prefix = provider.bodies[0][: provider.bodies[0].index(b'"hello"')]
     assert all(body.startswith(prefix) for body in provider.bodies)
 
