@@ -55,17 +55,16 @@ def run(tmp_path_factory, provider_server: ScriptedProvider) -> Iterator[tuple[P
         "SIDECHAT_METRICS_TOKEN": METRICS,
         "SIDECHAT_ENABLE_SHELL": "on",
     }
-    (folder / "work").mkdir()
     with Product(folder, provider_server.base_url, **environment) as product:
         product.manage("user", "add", "ann", "--password-stdin", typed=PASSWORD + "\n")
-        as_program(product)
+        as_program(product, tmp_path_factory.mktemp("work"))
         secrets = [KEY, STORED, PASSWORD, METRICS, product.token, *as_people(product)]
         yield product, secrets
 
 
-def as_program(product: Product) -> None:
+def as_program(product: Product, work: Path) -> None:
     """Sessions, tools, failures, a side, a note, a fork, an import, wrong calls."""
-    session = {"title": "MARKtitle", "system": "MARKsystem", "cwd": str(product.data_dir / "work")}
+    session = {"title": "MARKtitle", "system": "MARKsystem", "cwd": str(work)}
     main = product.call("POST", "/api/sessions", session)[1]["id"]
     for text in (
         "MARKtext [[say:MARKanswer]]",
