@@ -41,6 +41,11 @@ function closeEmptyPanel() {
   return true;
 }
 
+// The palette is there by the time that the second key of Ctrl K is pressed.
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Control" || event.key === "Meta") import("./palette.js");
+});
+
 document.addEventListener("keydown", (event) => {
   const ctrl = event.ctrlKey || event.metaKey;
   if (document.querySelector("dialog[open]") || event.isComposing || event.altKey) return;

@@ -106,6 +106,7 @@ def test_by_keyboard(open_page, other, title):
     expect(page.locator("#side .composer textarea")).to_be_focused()
 
     page.keyboard.press("Control+k")
+    expect(page.locator("#palette")).to_be_focused()
     page.keyboard.type(title)
     expect(page.locator("#palette-list b")).to_have_text([title])
     page.keyboard.press("Enter")
