@@ -13,36 +13,10 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from http.client import HTTPConnection
 from typing import Any
 
-from bench.record import log
-from bench.server import Server, provider, server
-
-EVENTS_A_MESSAGE = 23 / 4  # of bench.record's logs
-
-
-class Client:
-    """One kept connection, as a browser has it."""
-
-    def __init__(self, at: Server) -> None:
-        self._connection = HTTPConnection("127.0.0.1", at.port, timeout=600)
-        self._headers = {"Authorization": f"Bearer {at.token}", "Content-Type": "application/json"}
-
-    def call(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        self._connection.request(method, path, body, self._headers)
-        response = self._connection.getresponse()
-        answer = response.read()
-        assert response.status < 300, f"{method} {path}: {response.status} {answer[:200]!r}"
-        return answer
-
-    def json(self, method: str, path: str, body: Any = None) -> Any:
-        return json.loads(self.call(method, path, json.dumps({} if body is None else body).encode()))
-
-    def imported(self, name: str, events: int) -> str:
-        """The id of a new session out of a log of about `events` events."""
-        answer = json.loads(self.call("POST", "/api/import", b"".join(log(name, events))))
-        return str(answer["sessions"][0]["id"])
+from bench.record import EVENTS_A_MESSAGE
+from bench.server import Client, Server, provider, server
 
 
 def measure(works: dict[str, Callable[[], Any]], runs: int) -> dict[str, dict[str, float]]:

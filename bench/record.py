@@ -24,6 +24,7 @@ from typing import Any
 MODEL = {"kind": "model", "provider": "acme", "model": "small"}
 T0 = 1_780_000_000_000
 FLAT = 1.5
+EVENTS_A_MESSAGE = 23 / 4
 
 
 def log(name: str, events: int) -> Iterator[bytes]:

@@ -13,9 +13,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+from bench.record import log
 from bench.start import ROOT, free_port, resident_mb
 
 
@@ -38,16 +40,30 @@ class Server:
         return resident_mb(self.pid)
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        return await asyncio.to_thread(self._call, method, path, body)
+        return await asyncio.to_thread(Client(self).json, method, path, body)
 
-    def _call(self, method: str, path: str, body: Any) -> Any:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(), method=method
-        )
-        request.add_header("Authorization", f"Bearer {self.token}")
-        request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=60) as response:
-            return json.loads(response.read() or b"null")
+
+class Client:
+    """One kept connection, as a browser has it."""
+
+    def __init__(self, at: Server) -> None:
+        self._connection = HTTPConnection("127.0.0.1", at.port, timeout=600)
+        self._headers = {"Authorization": f"Bearer {at.token}", "Content-Type": "application/json"}
+
+    def call(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        self._connection.request(method, path, body, self._headers)
+        response = self._connection.getresponse()
+        answer = response.read()
+        assert response.status < 300, f"{method} {path}: {response.status} {answer[:200]!r}"
+        return answer
+
+    def json(self, method: str, path: str, body: Any = None) -> Any:
+        return json.loads(self.call(method, path, json.dumps({} if body is None else body).encode()))
+
+    def imported(self, name: str, events: int) -> str:
+        """The id of a new session out of a log of about `events` events."""
+        answer = json.loads(self.call("POST", "/api/import", b"".join(log(name, events))))
+        return str(answer["sessions"][0]["id"])
 
 
 @contextmanager

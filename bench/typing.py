@@ -12,15 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import urllib.request
 from typing import Any, Final
 
 from playwright.sync_api import Page, sync_playwright
 
-from bench.record import log
-from bench.server import Server, provider, server
+from bench.record import EVENTS_A_MESSAGE
+from bench.server import Client, Server, provider, server
 
-EVENTS_A_MESSAGE: Final = 23 / 4  # of bench.record's logs
 PAUSE_MS: Final = 60  # between keys: a quick typist
 STREAMED_TOKENS: Final = 3_000
 FLAGS: Final = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -32,24 +30,13 @@ STAMPS: Final = """window.taken = []; document.addEventListener('keydown', event
 }, true);"""
 
 
-def call(at: Server, path: str, body: bytes) -> Any:
-    headers = {"Authorization": f"Bearer {at.token}", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"http://127.0.0.1:{at.port}{path}", body, headers)
-    with urllib.request.urlopen(request, timeout=600) as answer:
-        return json.load(answer)
-
-
 def opened(at: Server, page: Page, messages: int, everything: bool) -> tuple[str, str]:
     """The session and its side, both on the page and at rest."""
-    lines = b"".join(log("typing", int(messages * EVENTS_A_MESSAGE)))
-    session = call(at, "/api/import", lines)["sessions"][0]["id"]
-    side = call(at, f"/api/sessions/{session}/fork", json.dumps({"side": True}).encode())["id"]
+    client = Client(at)
+    session = client.imported("typing", int(messages * EVENTS_A_MESSAGE))
+    side = client.json("POST", f"/api/sessions/{session}/fork", {"side": True})["id"]
     for one in (session, side):
-        model = json.dumps({"model": f"custom/fake-200-{STREAMED_TOKENS}-20"}).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{at.port}/api/sessions/{one}", model, method="PATCH")
-        request.add_header("Authorization", f"Bearer {at.token}")
-        request.add_header("Content-Type", "application/json")
-        urllib.request.urlopen(request, timeout=60).close()
+        client.json("PATCH", f"/api/sessions/{one}", {"model": f"custom/fake-200-{STREAMED_TOKENS}-20"})
     page.goto(f"http://127.0.0.1:{at.port}/s/{session}/?side={side}")
     while everything and page.locator("#main li.older").count():
         page.locator("#main li.older").first.scroll_into_view_if_needed()
@@ -79,7 +66,7 @@ def run(at: Server, messages: int, keys: int, everything: bool) -> dict[str, dic
         session, side = opened(at, page, messages, everything)
         quiet = typed(page, session, keys)
         for one in (session, side):
-            call(at, f"/api/sessions/{one}/messages", b'{"text": "Go on."}')
+            Client(at).json("POST", f"/api/sessions/{one}/messages", {"text": "Go on."})
         page.locator("#main .pane[data-status=running]").wait_for()
         page.locator("#side .pane[data-status=running]").wait_for()
         streaming = typed(page, session, keys)
