@@ -12,6 +12,7 @@ from sidechat_web.accounts import limits, tokens
 from sidechat_web.accounts.models import ApiToken
 from sidechat_web.core.errors import SidechatError
 from sidechat_web.storage import access
+from sidechat_web.storage.ids import is_id
 from sidechat_web.storage.models import Session
 
 _READING: Final = ("GET", "HEAD", "OPTIONS")
@@ -68,8 +69,3 @@ def item_id(text: str) -> str:
     if not is_id(text):
         raise Http404
     return text
-
-
-def is_id(text: str) -> bool:
-    """Whether this could be an id of ours at all: 26 characters of `[a-z0-9]`."""
-    return len(text) == 26 and text.isascii() and text.isalnum() and text == text.lower()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final, cast
@@ -49,7 +49,7 @@ def export_session(
 ) -> StreamingHttpResponse:
     """The session as a file. `dsh` of an imported, untouched log is its plain text, byte for byte."""
     found = exporting.export(auth.session(request, session_id), format)
-    return StreamingHttpResponse(_pieces(found), headers=found.headers)
+    return StreamingHttpResponse(found.pieces(), headers=found.headers)
 
 
 @router.post("/import", response={201: schemas.Imported}, openapi_extra=_UPLOAD)
@@ -78,8 +78,3 @@ def _received(request: HttpRequest) -> Iterator[tuple[IO[bytes], str]]:
             file.write(piece)
         file.seek(0)
         yield file, digest.hexdigest()
-
-
-async def _pieces(found: exporting.Exported) -> AsyncIterator[bytes]:
-    for piece in found.pieces():
-        yield piece

@@ -128,6 +128,13 @@ def text_of(message: Mapping[str, Any]) -> str:
     return joined(message["content"])
 
 
+def quote_references(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The references of a message's quotes, by number; another program's source may hold anything."""
+    source = message.get("source")
+    found = source.get("quotes") if isinstance(source, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
 def turn_start(turn: int) -> Draft:
     return Draft(TURN_START, {"turn": turn})
 

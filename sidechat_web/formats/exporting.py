@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final, Literal
@@ -37,7 +37,8 @@ class Exported:
     def headers(self) -> dict[str, str]:
         return {"Content-Type": self.content_type, "Content-Disposition": f'attachment; filename="{self.name}"'}
 
-    def pieces(self) -> Iterator[bytes]:
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The file, for a response that streams it; closed at its end."""
         with self.file:
             while piece := self.file.read(_PIECE_BYTES):
                 yield piece

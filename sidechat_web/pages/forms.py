@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from django import forms
 
 from sidechat_web.runtime.commands import MAX_TEXT_CHARS, MAX_TITLE_CHARS
+from sidechat_web.storage.ids import is_id
 
 
 class QuotesField(forms.CharField):
@@ -26,11 +26,7 @@ class QuotesField(forms.CharField):
 def _quote(one: dict[str, Any]) -> dict[str, Any]:
     """Raises what malformed JSON raises."""
     found = {"session": one["session"], "seq": one["seq"], "text": one["text"], "comment": one.get("comment", "")}
-    if (
-        type(found["seq"]) is not int
-        or not 0 <= found["seq"] < 2**53
-        or not re.fullmatch("[a-z0-9]{26}", found["session"])
-    ):
+    if type(found["seq"]) is not int or not 0 <= found["seq"] < 2**53 or not is_id(found["session"]):
         raise ValueError("not an event of a session")
     for name in ("text", "comment"):
         if "\0" in found[name] or found[name] != found[name].encode("utf-8", "ignore").decode():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -68,12 +67,7 @@ def delete(request: PageRequest, session_id: str) -> HttpResponse:
 def export(request: PageRequest, session_id: str, format: exporting.Format) -> StreamingHttpResponse:
     """The session as a file to keep."""
     found = exporting.export(session_or_404(request, session_id), format)
-    return StreamingHttpResponse(_pieces(found), headers=found.headers)
-
-
-async def _pieces(found: exporting.Exported) -> AsyncIterator[bytes]:
-    for piece in found.pieces():
-        yield piece
+    return StreamingHttpResponse(found.pieces(), headers=found.headers)
 
 
 def _apply(session: Session, wanted: dict[str, Any]) -> None:

@@ -19,13 +19,11 @@ class PlaceConverter(SessionIdConverter):
     regex = "main|side"
 
 
-register_converter(SessionIdConverter, "id")
-
-
 class FormatConverter(SessionIdConverter):
     regex = "dsh|markdown|openai"
 
 
+register_converter(SessionIdConverter, "id")
 register_converter(PlaceConverter, "place")
 register_converter(FormatConverter, "format")
 

@@ -32,9 +32,8 @@ def url(session: Session) -> str:
 
 
 def message(session: Session, seq: int) -> str:
-    """Where one message is shown: the turns around it, scrolled to it. Reads `session.parent` as `url` does."""
-    shown = page(str(session.parent_id), side=session.pk, at=seq) if beside(session) else page(session.pk, at=seq)
-    return f"{shown}#{session.pk}-e{seq}"
+    """The address of one message of a living session. Reads `session.parent` as `url` does."""
+    return f"{url(session)}#{session.pk}-e{seq}"
 
 
 def beside(session: Session) -> bool:

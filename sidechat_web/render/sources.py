@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sidechat_web.core import events as ev
 from sidechat_web.core.events import Event
 
 from .text import line
 
+_USER_ROLE: Final = (ev.USER_MESSAGE, ev.CONTEXT_MESSAGE)
+
 
 def source_of(event: Event) -> Mapping[str, Any]:
-    if event.type not in (ev.USER_MESSAGE, ev.CONTEXT_MESSAGE):
+    if event.type not in _USER_ROLE:
         return {}
     return event.data.get("source") or {}
 
 
 def origins(source: Mapping[str, Any]) -> list[str]:
     """The sides that a handback came from: one, or several that were merged into one note."""
-    if source.get("plugin") != "sidechat" or source.get("form") != "handback":
+    if source.get("plugin") != ev.OWN_PLUGIN or source.get("form") != "handback":
         return []
     several = source.get("sessions")
     return [str(s["session"]) for s in several] if several else [str(source.get("session", ""))]
@@ -35,13 +37,13 @@ class Quote:
     cut: bool
 
 
-def quotes(source: Mapping[str, Any]) -> list[Quote]:
-    """The references of a message's quotes, in their order; another program's source may hold anything."""
-    found = source.get("quotes")
-    references = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+def quotes(event: Event) -> list[Quote]:
+    """What a user-role message quotes, in order."""
+    if event.type not in _USER_ROLE:
+        return []
     return [
         Quote(str(one.get("session", "")), seq, one.get("cut") is True)
-        for one in references
+        for one in ev.quote_references(event.data)
         if isinstance(seq := one.get("seq"), int)
     ]
 

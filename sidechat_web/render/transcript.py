@@ -51,7 +51,7 @@ def cited(events: Iterable[Event]) -> set[str]:
 def named(events: Iterable[Event]) -> set[str]:
     """The log ids of all sessions that `events` name: of handbacks and of quotes."""
     events = list(events)
-    return cited(events) | {quote.log_id for event in events for quote in quotes(source_of(event))}
+    return cited(events) | {quote.log_id for event in events for quote in quotes(event)}
 
 
 def render_item(item: Item) -> str:
@@ -120,7 +120,7 @@ class Transcript:
         attached = [tools.attachment_name(b) for b in message["content"] if b.get("type") == "image"]
         if self._turn and self._turn.asked_seq is None:
             self._turn.asked_seq = event.seq
-        quoted = [self._quote(number, quote) for number, quote in enumerate(quotes(source), 1)]
+        quoted = [self._quote(number, quote) for number, quote in enumerate(quotes(event), 1)]
         yield UserMessage(**self._place(event), html=html, attachments=attached, quotes=quoted)
         yield from self._turn_heading(event)
 
@@ -132,7 +132,7 @@ class Transcript:
 
     def _context_message(self, event: Event) -> Iterator[Item]:
         source = source_of(event)
-        form = str(source.get("form", "")) if source.get("plugin") == "sidechat" else ""
+        form = str(source.get("form", "")) if source.get("plugin") == ev.OWN_PLUGIN else ""
         if event.surface_op != "append" and form != "retraction":
             return
         if form == "handback":

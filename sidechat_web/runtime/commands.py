@@ -21,7 +21,7 @@ from sidechat_web.storage.models import QueueItem, Segment, Session
 
 from . import dispatch, headers, hooks, live, queue
 from .providers import catalog
-from .quotes import Quote, Quoted, compose, references_of
+from .quotes import Quote, Quoted, compose
 from .tools import territory
 
 MAX_TEXT_CHARS = 1_000_000
@@ -126,7 +126,7 @@ def retry(session: Session, seq: int, text: str | None = None, *, owner: Abstrac
     start = reading.tail(parent, 1, before=seq, types=[ev.TURN_START])
     cut = start[0].seq if start else 0
     child = branch(parent, cut, kind=Session.Kind.FORK, drafts=hooks.prelude(parent, cut), owner=owner)
-    _accept(child, Quoted(ev.text_of(said.data) if text is None else text, references_of(said.data)))
+    _accept(child, Quoted(ev.text_of(said.data) if text is None else text, ev.quote_references(said.data)))
     return child
 
 

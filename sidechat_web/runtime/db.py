@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from asgiref.sync import SyncToAsync
@@ -19,16 +20,13 @@ async def in_db(use_case: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     writes all of the WAL back. A request has a thread of its own, which ends with it.
     """
     keep = connection.vendor == "sqlite" and SyncToAsync.thread_sensitive_context.get(None) is None
-    run = _kept if keep else _called
-    result: T = await database_sync_to_async(run)(use_case, args, kwargs)
+    run = partial(_keeping, use_case) if keep else use_case
+    result: T = await database_sync_to_async(run)(*args, **kwargs)
     return result
 
 
-def _called(use_case: Callable[..., T], args: Any, kwargs: Any) -> T:
-    return use_case(*args, **kwargs)
-
-
-def _kept(use_case: Callable[..., T], args: Any, kwargs: Any) -> T:
+def _keeping(use_case: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Run it, and have the connection outlive the call."""
     try:
         return use_case(*args, **kwargs)
     finally:

@@ -12,8 +12,6 @@ from sidechat_web.core.events import Draft
 from sidechat_web.storage.ids import new_id
 from sidechat_web.storage.models import QueueItem, Session
 
-from .quotes import references_of
-
 
 def pending(session: Session) -> QuerySet[QueueItem]:
     """What waits, in order: the user's messages and what plug-ins asked for."""
@@ -90,5 +88,5 @@ def _move(item: QueueItem, position: int) -> None:
 
 def as_json(item: QueueItem) -> dict[str, Any]:
     """`{id, mode, text, quotes?}`."""
-    quotes = references_of(item.message)
+    quotes = ev.quote_references(item.message)
     return {"id": item.pk, "mode": item.mode, "text": item.text, **({"quotes": quotes} if quotes else {})}

@@ -67,17 +67,10 @@ def compose(quotes: Sequence[Quote], text: str) -> Quoted:
     return Quoted("\n\n".join([*parts, text] if text.strip() else parts), references)
 
 
-def references_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The references of a message's quotes, by number; another program's source may hold anything."""
-    source = message.get("source")
-    found = source.get("quotes") if isinstance(source, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
 def own_words(message: Mapping[str, Any]) -> str:
     """What the user wrote in a message besides quoting; all of its text where that is nothing."""
     text = ev.text_of(message)
-    if not references_of(message):
+    if not ev.quote_references(message):
         return text
     return _LABEL.sub("", _QUOTED.sub("", text)).strip() or text
 

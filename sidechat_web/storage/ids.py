@@ -22,3 +22,8 @@ def new_id() -> str:
         value = (now_ms() << 80) | secrets.randbits(80)
         _last = value = max(value, _last + 1)
     return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(125, -1, -5))
+
+
+def is_id(text: str) -> bool:
+    """Whether this could be an id of ours at all: 26 characters of `[a-z0-9]`."""
+    return len(text) == 26 and text.isascii() and text.isalnum() and text == text.lower()

@@ -2,13 +2,17 @@
 // They are kept with the draft, and go out with the message.
 
 const MOST = 4000; // characters that are kept of one; the server cuts what is longer, with a mark
-const key = (form) => `quotes:${form.dataset.draft}`;
 
-export const kept = (form) => JSON.parse(localStorage.getItem(key(form)) || "[]");
+const stored = (draft) => JSON.parse(localStorage.getItem(`quotes:${draft}`) || "[]");
+const kept = (form) => stored(form.dataset.draft);
+
+function store(draft, quotes) {
+  if (quotes.length) localStorage.setItem(`quotes:${draft}`, JSON.stringify(quotes));
+  else localStorage.removeItem(`quotes:${draft}`);
+}
 
 function keep(form, quotes) {
-  if (quotes.length) localStorage.setItem(key(form), JSON.stringify(quotes));
-  else localStorage.removeItem(key(form));
+  store(form.dataset.draft, quotes);
   show(form);
 }
 
@@ -28,7 +32,7 @@ function card(form, quote, at, all) {
   const comment = make("input", { type: "text", value: quote.comment || "", placeholder: "Comment, if you like", maxLength: 2000, className: "comment" });
   comment.setAttribute("aria-label", `Comment on quote ${at + 1}`);
   comment.addEventListener("input", () => {
-    localStorage.setItem(key(form), JSON.stringify(kept(form).map((one, n) => (n === at ? { ...one, comment: comment.value } : one))));
+    store(form.dataset.draft, kept(form).map((one, n) => (n === at ? { ...one, comment: comment.value } : one)));
     fill(form);
   });
   const said = [make("span", { className: "words", textContent: quote.text })];
@@ -128,8 +132,8 @@ aside.addEventListener("click", () => {
   const pane = found.item.closest(".pane");
   const open = document.querySelector("#side form.composer[data-draft]");
   if (open && pane.closest("#main")) return add(open, found);
-  const waiting = `quotes:${pane.dataset.session}:side`;
-  localStorage.setItem(waiting, JSON.stringify([...JSON.parse(localStorage.getItem(waiting) || "[]"), quote(found)]));
+  const draft = `${pane.dataset.session}:side`;
+  store(draft, [...stored(draft), quote(found)]);
   getSelection().removeAllRanges();
   const settled = found.item.dataset.turn && found.item.closest(".transcript").querySelector(`.turn-end[data-turn="${found.item.dataset.turn}"]`);
   const address = `/s/${pane.dataset.session}/?draft=side${settled ? `&at=${settled.dataset.seq}` : ""}`;
