@@ -57,7 +57,8 @@ def show(
     if request.htmx.target == "side" and _shown(request) == links.page(main.session.pk):
         return render(request, "panes/side.html", context, status=status)
     response = render(request, "panes/both.html", context, status=status)
-    response["HX-Retarget"] = "#panes"
+    if request.htmx.target != "panes":  # what asked may be gone by now, and from there htmx finds no other target
+        response["HX-Retarget"] = "#panes"
     return response
 
 

@@ -219,3 +219,16 @@ def test_phone_shows_one_column_with_a_way_back(open_page, product, main):
     expect(page.locator("#tree")).to_be_visible()
     page.locator(f"#row-{side}").click()
     expect(page.locator("#side .answer")).to_be_visible()
+
+
+def test_a_click_holds_though_its_row_is_drawn_anew(open_page, main, talk):
+    other = talk("hello", title="Another")
+    page = open_page(f"/s/{main}/")
+
+    def answer_late(route):
+        page.evaluate("row => document.getElementById(row).closest('li').remove()", f"row-{other}")
+        route.continue_()
+
+    page.route(f"**/s/{other}/", answer_late)
+    page.locator(f"#row-{other}").click()
+    expect(page.locator("#main h2")).to_have_text("Another")
